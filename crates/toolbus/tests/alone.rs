@@ -25,7 +25,7 @@ fn main() {
     #[cfg(target_os = "linux")]
     guard::be_guard_or_host();
     #[cfg(not(target_os = "linux"))]
-    toolbus::child::guard::run_if_asked();
+    toolbus_engine::child::guard::run_if_asked();
     let args: Vec<String> = env::args().skip(1).collect();
     #[cfg(all(feature = "mcp", feature = "mediocre", feature = "oracle"))]
     if seventh::was_peer(&args) {

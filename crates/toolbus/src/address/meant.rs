@@ -99,6 +99,8 @@ fn at_host(registry: &Registry, purpose: Purpose, text: &str) -> Vec<String> {
         schemes.find(|scheme| match scheme.form {
             Form::Url(url) => match url.transport {
                 Transport::Http => has_path || url.path == Some("/"),
+                // One with a port of its own is meant by that port.
+                Transport::Tcp if url.port.is_some_and(|port| !is_at(text, port)) => false,
                 Transport::Tcp => !has_path,
                 _ => false,
             },
@@ -107,6 +109,12 @@ fn at_host(registry: &Registry, purpose: Purpose, text: &str) -> Vec<String> {
     };
     let schemes = registry.kinds().filter_map(at);
     schemes.map(|scheme| format!("{}{text}", scheme.prefix)).collect()
+}
+
+/// Is this the port of `HOST:PORT/PATH`?
+fn is_at(text: &str, port: u16) -> bool {
+    let authority = text.split('/').next().unwrap_or_default();
+    authority.rsplit_once(':').is_some_and(|(_, found)| found.parse() == Ok(port))
 }
 
 /// `127.0.0.1:7420`, `localhost:80/mcp` or `[::1]:7420`.

@@ -1,7 +1,7 @@
 //! One string names a peer everywhere: on the command line, in the config, in a scenario.
 //!
-//! It is read once, here, into a [`Place`] and the [kind of peer](PeerKind) that is there; nobody
-//! else looks at the text. Which addresses there are is said by the [`Registry`]. Two addresses are
+//! It is read once, here, into a [`Place`] and the [kind of peer](PeerKind) that is there; no
+//! other module looks at the text. Which addresses there are is said by the [`Registry`]. Two addresses are
 //! the same if they are written the same. Who may write one may start programs, so no wire
 //! ever brings one in.
 
@@ -211,14 +211,14 @@ impl Place {
             Form::Url(form) => match Url::parse(form, purpose, rest) {
                 Ok(url) => Ok(Place::Url(url)),
                 // What may be a password is not repeated.
-                Err(UrlError::UserInfo) => {
+                Err(why @ (UrlError::UserInfo | UrlError::Credentials { .. })) => {
                     let text = format!("{}…", scheme.prefix);
-                    Err(AddressError::Url { text, why: UrlError::UserInfo })
+                    Err(AddressError::Url { text, why })
                 }
                 Err(why) => {
-                    let text = match form.query {
-                        Query::Peers => url::without_values(text).into_owned(),
-                        Query::Parameters { .. } => text.to_owned(),
+                    let text = match form.query.known(purpose) {
+                        None => url::without_values(text).into_owned(),
+                        Some(_) => text.to_owned(),
                     };
                     Err(AddressError::Url { text, why })
                 }
@@ -378,7 +378,10 @@ impl AddressError {
             AddressError::NotInThisBuild { wire, .. } => {
                 Some(format!("build toolbus with the feature `{wire}`"))
             }
-            AddressError::OtherWire { hint, .. } => Some((*hint).to_owned()),
+            AddressError::OtherWire { hint, .. }
+            | AddressError::Url { why: UrlError::Credentials { hint }, .. } => {
+                Some((*hint).to_owned())
+            }
             _ => None,
         }
     }

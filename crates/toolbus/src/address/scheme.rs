@@ -1,5 +1,6 @@
 //! How an address may begin, and what then follows. Each kind of peer names its own schemes.
 
+use super::Purpose;
 use super::url::Transport;
 
 /// What an address begins with.
@@ -33,6 +34,12 @@ pub struct UrlForm {
     pub path: Option<&'static str>,
     /// What may stand behind the `?`.
     pub query: Query,
+    /// The port where none is written, if that is not a matter of the transport.
+    pub port: Option<u16>,
+    /// May several hosts stand in it, with commas between them?
+    pub has_many_hosts: bool,
+    /// Where credentials belong, for those who write them into the address.
+    pub credentials: Option<&'static str>,
 }
 
 /// What may stand behind the `?` of a URL.
@@ -40,6 +47,11 @@ pub struct UrlForm {
 pub enum Query {
     /// Anything: it belongs to the path, and is the peer's business.
     Peers,
+    /// The same of an address to call; of one to listen on these parameters of ours.
+    PeersToCall {
+        /// By name.
+        to_serve: &'static [&'static str],
+    },
     /// Parameters of ours, by name.
     Parameters {
         /// Of an address to call.
@@ -50,8 +62,22 @@ pub enum Query {
 }
 
 impl Query {
+    /// The files by which one who listens shows itself over TLS.
+    pub(crate) const FILES_TO_SERVE: &'static [&'static str] = &["cert", "key", "client_ca"];
+
     /// There are no parameters.
     pub const NOTHING: Query = Query::Parameters { to_call: &[], to_serve: &[] };
+
+    /// The parameters of ours; `None` where the query is the peer's.
+    pub(super) fn known(self, purpose: Purpose) -> Option<&'static [&'static str]> {
+        match (self, purpose) {
+            (Query::Peers, _) | (Query::PeersToCall { .. }, Purpose::Call) => None,
+            (Query::Parameters { to_call, .. }, Purpose::Call) => Some(to_call),
+            (Query::Parameters { to_serve, .. } | Query::PeersToCall { to_serve }, _) => {
+                Some(to_serve)
+            }
+        }
+    }
 }
 
 impl Scheme {
@@ -77,7 +103,14 @@ impl Scheme {
 
     /// A host and port, without path or parameters.
     pub const fn url(prefix: &'static str, transport: Transport) -> Scheme {
-        let url = UrlForm { transport, path: None, query: Query::NOTHING };
+        let url = UrlForm {
+            transport,
+            path: None,
+            query: Query::NOTHING,
+            port: None,
+            has_many_hosts: false,
+            credentials: None,
+        };
         Scheme { prefix, form: Form::Url(url) }
     }
 
@@ -86,6 +119,19 @@ impl Scheme {
         match self.form {
             Form::Url(url) => {
                 Scheme { form: Form::Url(UrlForm { path: Some(path), ..url }), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// The same URL with this port where none is written, of several hosts if there are some, and
+    /// with a place for credentials that is not the address.
+    pub(crate) const fn with_hosts(self, port: u16, credentials: &'static str) -> Scheme {
+        match self.form {
+            Form::Url(url) => {
+                let (port, credentials) = (Some(port), Some(credentials));
+                let url = UrlForm { port, has_many_hosts: true, credentials, ..url };
+                Scheme { form: Form::Url(url), ..self }
             }
             _ => self,
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::Purpose;
-use super::scheme::{Query, UrlForm};
+use super::scheme::UrlForm;
 use crate::secrets::MASK;
 
 /// A host to connect to, or to listen on.
@@ -18,6 +18,8 @@ pub struct Url {
     pub host: String,
     /// The port, or the usual one of the carrier.
     pub port: u16,
+    /// Further hosts that will do as well, where there may be several.
+    pub others: Vec<(String, u16)>,
     /// Where there are paths: the path, with the query behind it if that is the peer's own.
     pub path: String,
     /// Names and values behind the `?`, decoded, in their order; only known ones.
@@ -38,11 +40,12 @@ pub enum Transport {
 impl fmt::Debug for Url {
     /// What stands in the query of a peer's own may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Url")
-            .field("carrier", &self.carrier)
-            .field("host", &self.host)
-            .field("port", &self.port)
-            .field("path", &without_values(&self.path))
+        let mut url = f.debug_struct("Url");
+        url.field("carrier", &self.carrier).field("host", &self.host).field("port", &self.port);
+        if !self.others.is_empty() {
+            url.field("others", &self.others);
+        }
+        url.field("path", &without_values(&self.path))
             .field("parameters", &self.parameters)
             .finish()
     }
@@ -71,26 +74,32 @@ impl UrlForm {
         }
         let host_len = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, behind) = rest.split_at(host_len);
-        let (host, port) = self.host_and_port(authority)?;
-        let (path, parameters) = match self.query {
-            Query::Peers => (self.path(behind)?, Vec::new()),
-            Query::Parameters { to_call, to_serve } => {
-                let known = match purpose {
-                    Purpose::Call => to_call,
-                    Purpose::Serve => to_serve,
-                };
+        // A password in an address would be shown wherever the address is.
+        if authority.contains('@') {
+            return Err(match self.credentials {
+                Some(hint) => UrlError::Credentials { hint },
+                None => UrlError::UserInfo,
+            });
+        }
+        let mut hosts = match self.has_many_hosts {
+            true => authority.split(',').collect(),
+            false => vec![authority],
+        }
+        .into_iter()
+        .map(|host| self.host_and_port(host));
+        let (host, port) = hosts.next().ok_or(UrlError::NoHost)??;
+        let others = hosts.collect::<Result<_, _>>()?;
+        let (path, parameters) = match self.query.known(purpose) {
+            None => (self.path(behind)?, Vec::new()),
+            Some(known) => {
                 let (path, query) = behind.split_once('?').unwrap_or((behind, ""));
                 (self.path(path)?, parameters(query, known)?)
             }
         };
-        Ok(Url { carrier: self.transport, host, port, path, parameters })
+        Ok(Url { carrier: self.transport, host, port, others, path, parameters })
     }
 
     fn host_and_port(&self, authority: &str) -> Result<(String, u16), UrlError> {
-        // A password in an address would be shown wherever the address is.
-        if authority.contains('@') {
-            return Err(UrlError::UserInfo);
-        }
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => {
                 let (host, behind) = rest.split_once(']').ok_or(UrlError::NoHost)?;
@@ -114,7 +123,7 @@ impl UrlForm {
                 port.parse().map_err(|_| UrlError::Port { port: port.to_owned() })?
             }
             Some(port) => return Err(UrlError::Port { port: port.to_owned() }),
-            None => self.transport.usual_port().ok_or(UrlError::NoPort)?,
+            None => self.port.or(self.transport.usual_port()).ok_or(UrlError::NoPort)?,
         };
         Ok((host.to_owned(), port))
     }
@@ -210,6 +219,8 @@ pub enum UrlError {
     Port { port: String },
     #[error("a user or password cannot stand in it")]
     UserInfo,
+    #[error("an address holds no credentials")]
+    Credentials { hint: &'static str },
     #[error("a `#` cannot stand in it")]
     Fragment,
     #[error("blanks cannot stand in it; write them as `%20`")]

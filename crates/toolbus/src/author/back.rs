@@ -91,13 +91,13 @@ async fn answer_later(
 /// A caller on a bus. A function that is called in place cannot wait for it, so what it is
 /// told has a limit.
 struct SlotCaller<'a> {
-    slot: &'a ReplyTo,
+    reply_to: &'a ReplyTo,
     told_bytes: usize,
 }
 
 impl SlotCaller<'_> {
-    fn new(slot: &ReplyTo) -> SlotCaller<'_> {
-        SlotCaller { slot, told_bytes: 0 }
+    fn new(reply_to: &ReplyTo) -> SlotCaller<'_> {
+        SlotCaller { reply_to, told_bytes: 0 }
     }
 
     fn is_full(&self) -> bool {
@@ -117,7 +117,7 @@ impl Caller for SlotCaller<'_> {
     fn tell(&mut self, down: Down) {
         self.told_bytes += down.weight();
         if !self.is_full() {
-            let _ = self.slot.send(down);
+            let _ = self.reply_to.send(down);
         }
     }
 

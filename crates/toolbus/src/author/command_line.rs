@@ -1,22 +1,23 @@
 //! The command line of an author's program.
 
-use std::ffi::OsString;
+use std::env;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use toolbus_proto::channel::Ended;
 
-use super::AuthorKinds;
-use super::{AuthorKind, Tools};
+use super::console::{USAGE, failed, print, say};
+use super::{AuthorKind, AuthorKinds, Tools};
 
-/// Wrong usage; nothing was served.
-pub(super) const USAGE: u8 = 2;
+/// Nothing could be served, for a reason that is not the caller's.
+const FAILED: u8 = 1;
 /// The caller broke the protocol, or would not have us.
 const BROKE: u8 = 3;
 
-pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let words: Vec<_> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+pub(super) fn run(tools: Tools) -> ExitCode {
+    let words = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<_> = words.collect();
     let mut tools = Some(tools);
     if let Some(exit) =
         AuthorKinds::default().started.iter().find_map(|kind| kind.serve(&mut tools, &words))
@@ -27,8 +28,8 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
     let known: Vec<_> = listening_flags().iter().map(|(flag, ..)| *flag).collect();
     if let Some(feature) = words.iter().find_map(|word| left_out(word, &known)) {
         let why = format!("this program was built without `{feature}`");
-        eprintln!("error: {why}\nhint: build it with the feature `{feature}` of `toolbus`");
-        return ExitCode::from(USAGE);
+        let hint = format!("build it with the feature `{feature}` of `toolbus`");
+        return failed(why, &[], Some(&hint), USAGE);
     }
     match listened_on(&words) {
         Some(Ok(urls)) => return listen(tools, &urls),
@@ -39,7 +40,7 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
         [] => match AuthorKinds::default().served.iter().find(|author| author.is_without_flag()) {
             Some(author) if !io::stdin().is_terminal() => serve(tools, *author),
             _ => {
-                eprint!("{}", help(&tools));
+                say(help(&tools).trim_end());
                 ExitCode::from(USAGE)
             }
         },
@@ -54,10 +55,7 @@ pub(super) fn run(tools: Tools, arguments: impl Iterator<Item = OsString>) -> Ex
                     .find_map(|author| author.printed(word, &tools))
                 {
                     Some(Ok(text)) => print(&text),
-                    Some(Err(error)) => {
-                        eprintln!("error: {error}");
-                        ExitCode::from(USAGE)
-                    }
+                    Some(Err(error)) => failed(error, &[], None, USAGE),
                     None => unexpected(&tools, word),
                 },
             },
@@ -149,18 +147,16 @@ fn serve(tools: Tools, author: &dyn AuthorKind) -> ExitCode {
     match author.serve(tools) {
         Ok(Ended::Well) => ExitCode::SUCCESS,
         Ok(Ended::Refused(why)) => {
-            eprintln!("error: the caller would not have us: {why}");
-            ExitCode::from(BROKE)
+            failed(format_args!("the caller would not have us: {why}"), &[], None, BROKE)
         }
         Ok(Ended::Broke(why)) => {
-            eprintln!("error: the caller broke the protocol: {why}");
-            ExitCode::from(BROKE)
+            failed(format_args!("the caller broke the protocol: {why}"), &[], None, BROKE)
         }
         // The client that closed our output knows that it did.
         Ok(Ended::PeerStoppedReading) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("error: cannot serve on standard input and output: {error}");
-            ExitCode::FAILURE
+            let why = format_args!("cannot serve on standard input and output: {error}");
+            failed(why, &[], None, FAILED)
         }
     }
 }
@@ -170,16 +166,7 @@ fn unexpected(tools: &Tools, word: &str) -> ExitCode {
 }
 
 fn misused(why: &str, tools: &Tools) -> ExitCode {
-    eprintln!("error: {why}\nhint: `{} --help` tells more", tools.name);
-    ExitCode::from(USAGE)
-}
-
-/// Prints; a reader that has gone is no reason to panic.
-fn print(text: &str) -> ExitCode {
-    match io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    failed(why, &[], Some(&format!("`{} --help` tells more", tools.name)), USAGE)
 }
 
 fn help(tools: &Tools) -> String {

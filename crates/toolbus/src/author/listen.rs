@@ -7,11 +7,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::Tools;
-use super::command_line::USAGE;
+use super::console::{self, USAGE, say};
 use crate::address::{Address, Purpose};
 use crate::bus::{About, Bus};
 use crate::peer::settings::{Settings, WireSettings};
-use crate::peer::{FrontError, FrontPlan, Listening, Registry, RunningFront};
+use crate::peer::{Circumstances, FrontError, FrontPlan, Listening, Registry, RunningFront};
 use crate::task::boxed;
 
 /// Ended by SIGINT and by SIGTERM.
@@ -42,11 +42,14 @@ fn plan(url: &str) -> Result<FrontPlan, FrontError> {
     let kind = address.kind();
     let front = kind.front().filter(|_| kind.can_listen(&address));
     let front = front.ok_or_else(|| FrontError::usage(format!("cannot listen on `{address}`")))?;
-    front.plan(&address, &WireSettings::default()).map_err(|error| match error.key {
-        // What is missing there has no flag here.
-        Some(_) => FrontError { key: None, ..error }
-            .hint(Some("listen on 127.0.0.1, and let `toolbus serve` stand before it".to_owned())),
-        None => error,
+    front.plan(&address, &WireSettings::default(), Circumstances::default()).map_err(|error| {
+        match error.key {
+            // What is missing there has no flag here.
+            Some(_) => FrontError { key: None, ..error }.hint(Some(
+                "listen on 127.0.0.1, and let `toolbus serve` stand before it".to_owned(),
+            )),
+            None => error,
+        }
     })
 }
 
@@ -100,8 +103,10 @@ async fn open(
     let bus = bus.introduced_as(about);
     let mut fronts = Vec::new();
     for (number, plan) in (1..).zip(plans) {
-        let Listening { line, front, serving: served } = plan(bus.clone(), number).await?;
-        eprintln!("{line}");
+        let Listening { line, front, serving: served, .. } = plan(bus.clone(), number).await?;
+        if let Some(line) = line {
+            say(line);
+        }
         serving.spawn_local(boxed(served));
         fronts.push(front);
     }
@@ -109,10 +114,6 @@ async fn open(
 }
 
 fn failed(error: &FrontError) -> ExitCode {
-    eprintln!("error: {error}");
-    error.causes.iter().for_each(|cause| eprintln!("  because: {cause}"));
-    if let Some(hint) = &error.hint {
-        eprintln!("hint: {hint}");
-    }
-    if error.is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    let code = if error.is_usage { USAGE } else { 1 };
+    console::failed(error, &error.causes, error.hint.as_deref(), code)
 }

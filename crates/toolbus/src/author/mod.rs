@@ -53,6 +53,7 @@ mod authored;
 #[cfg(feature = "bus")]
 mod back;
 mod command_line;
+pub(crate) mod console;
 mod context;
 #[cfg(feature = "bus")]
 mod listen;

@@ -27,12 +27,12 @@ fn check(tool: Tool, arguments: Option<&'static str>, behind: &[Up], expected: E
 fn check_call(tool: Tool, call: Call, behind: &[Up], expected: Expect) {
     let tools = Tools::new("test", "0").with(tool).into_back();
     run(async {
-        let (inbox, slot) = Inbox::new();
-        let uplink = Back::start(&tools, call, slot);
+        let (inbox, reply_to) = Inbox::new();
+        let running = Back::start(&tools, call, reply_to);
         for up in behind {
-            let _ = uplink.send(up.clone());
+            let _ = running.send(up.clone());
         }
-        let told = match inbox.whole(uplink).await {
+        let told = match inbox.whole(running).await {
             Ok(Outcome::Text(text)) => format!("text {text}"),
             Ok(Outcome::Value(json)) => format!("value {json}"),
             Ok(other) => format!("{other:?}"),

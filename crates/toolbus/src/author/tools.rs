@@ -1,6 +1,5 @@
 //! The tools of one program.
 
-use std::env;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -63,7 +62,7 @@ impl Tools {
 
     /// Is the whole program: does what its command line says. `--help` tells what it can.
     pub fn run(self) -> ExitCode {
-        command_line::run(self, env::args_os().skip(1))
+        command_line::run(self)
     }
 
     /// Serves a wire on standard input and output, until the caller has had enough; e.g.

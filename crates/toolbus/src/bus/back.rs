@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use toolbus_proto::channel::Notice;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, ToolSpec, What, Wire};
 
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 
@@ -91,8 +91,17 @@ pub trait Back {
         None
     }
 
-    /// Asks, at once. What comes back goes to `down`; dropping the uplink cancels.
+    /// Asks, at once. What comes back goes to `down`; dropping the
+    /// [`RunningCall`] cancels.
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall;
+
+    /// Which of its connections a call would go out on now.
+    fn connection(&self, _call: &Call) -> Connection {
+        match self.restarts() {
+            Some(starts) => Connection::Open(starts),
+            None => Connection::Remote,
+        }
+    }
 
     /// The text in an answer of its, where it has one besides what is for programs.
     fn text_of(&self, _answer: &Json) -> Option<String> {
@@ -112,6 +121,36 @@ pub trait Back {
         None
     }
 
+    /// Is a process of its starting that has not shown yet that it is ready?
+    fn is_starting(&self) -> bool {
+        false
+    }
+
+    /// How the process ended that was started last, and what it said last, if it died.
+    fn last_words(&self) -> Option<LastWords> {
+        None
+    }
+
+    /// How often it was told goodbye because nothing was asked of it, if it may be.
+    fn rests(&self) -> Option<u64> {
+        None
+    }
+
+    /// Nothing was asked of it for long: a process that is kept is told goodbye, and started again
+    /// by the next call. Tells whether there was one.
+    fn rest(&self) -> bool {
+        false
+    }
+
+    /// How things stand with what it reached, a line each, for people who look whether all is
+    /// well.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// It is to be asked itself from now on, also for what it was last known to have.
+    fn rouse(&self) {}
+
     /// Says goodbye and waits until no process is left.
     fn shutdown(&self) -> LocalFuture<'_, ()> {
         Box::pin(async {})
@@ -123,6 +162,17 @@ pub trait Back {
 
     /// Cuts the goodbye short: what processes are left are killed.
     fn kill(&self) {}
+}
+
+/// The connection that a call would go out on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connection {
+    /// To this process or session, which has no other of its number.
+    Open(u64),
+    /// There is none: a process would have to be started.
+    None,
+    /// Over a network, where one connection cannot be told from another.
+    Remote,
 }
 
 /// The tools that a back answers with.

@@ -8,6 +8,8 @@ use thiserror::Error;
 use tokio::runtime::{Builder, Handle, LocalOptions, LocalRuntime};
 use toolbus_proto::tool::ToolName;
 
+use toolbus_engine::account::BYTES_IN_FLIGHT_MAX;
+
 use super::back::Back;
 use super::catalogue::Naming;
 use super::config::Config;
@@ -16,6 +18,8 @@ use crate::address::{Address, AddressError, Purpose};
 use crate::peer::open::open_one_of;
 use crate::peer::settings::Settings;
 use crate::peer::{OpenError, Registry, open};
+use crate::scope::Scope;
+use crate::secrets::Secrets;
 
 /// Puts a bus together: which backs there are, and where the bus is to live.
 ///
@@ -48,13 +52,14 @@ use crate::peer::{OpenError, Registry, open};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Default)]
 #[must_use]
 pub struct BusBuilder {
     registry: Registry,
     entries: Vec<Entry>,
     plain_names: bool,
     timeout: Option<Duration>,
+    secrets: Secrets,
+    bytes_in_flight_max: usize,
 }
 
 /// One back to be.
@@ -76,7 +81,14 @@ enum Source {
 
 impl BusBuilder {
     pub(super) fn new() -> BusBuilder {
-        BusBuilder::default()
+        BusBuilder {
+            registry: Registry::default(),
+            entries: Vec::new(),
+            plain_names: false,
+            timeout: None,
+            secrets: Secrets::within(),
+            bytes_in_flight_max: BYTES_IN_FLIGHT_MAX,
+        }
     }
 
     /// The addresses that follow may be of these kinds; else of those that are compiled in.
@@ -102,6 +114,7 @@ impl BusBuilder {
 
     /// All backs of a `toolbus.toml`.
     pub fn config(mut self, config: &Config) -> BusBuilder {
+        self.secrets.learn(&config.secrets);
         self.entries.extend(config.backs.iter().map(|back| Entry {
             name: Some(back.name.clone()),
             source: Source::Address {
@@ -140,13 +153,22 @@ impl BusBuilder {
         self
     }
 
+    /// So many bytes may wait in memory for all peers of the bus together, 256 MiB unless said, and
+    /// a quarter of them for one peer. A call that would have to wait for a peer that does not read
+    /// its share is refused; over the whole, the peer for which most waits is cut off.
+    pub fn bytes_in_flight_max(mut self, bytes: usize) -> BusBuilder {
+        self.bytes_in_flight_max = bytes;
+        self
+    }
+
     fn peer(
         mut self,
         name: Option<String>,
         address: &str,
         mut settings: Settings,
     ) -> Result<BusBuilder, AddressError> {
-        let address = self.registry.address(Purpose::Call, address)?;
+        let scope = Scope::current().knowing(self.secrets.clone());
+        let address = scope.enter(|| self.registry.address(Purpose::Call, address))?;
         if settings.name.is_none() {
             settings.name.clone_from(&name);
         }
@@ -172,7 +194,7 @@ impl BusBuilder {
         }
         runtime()?.block_on(async {
             let bus = self.open()?;
-            let worked = work(&bus).await;
+            let worked = bus.scope.clone().enter_while(work(&bus)).await;
             bus.shutdown().await;
             Ok(worked)
         })
@@ -197,6 +219,11 @@ impl BusBuilder {
 
     /// Opens all backs. There is a local runtime.
     pub(super) fn open(self) -> Result<Bus, BuildError> {
+        let scope = Scope::new(self.secrets.clone(), self.bytes_in_flight_max);
+        scope.enter(|| self.open_in_scope())
+    }
+
+    fn open_in_scope(self) -> Result<Bus, BuildError> {
         let is_named = self.entries.iter().any(|entry| entry.name.is_some());
         let naming = if is_named && !self.plain_names { Naming::Dotted } else { Naming::Plain };
         let mut members: Vec<Rc<Member>> = Vec::new();

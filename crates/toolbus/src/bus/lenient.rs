@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use toolbus_proto::limit;
 use toolbus_proto::tool::{
     Call, CallerId, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
 };
@@ -32,6 +33,8 @@ pub const SLOW: Duration = Duration::from_millis(1500);
 /// How long a list waits for a back that was heard before: it can be shown as it was last, or was
 /// not there even then.
 const AGAIN: Duration = Duration::from_secs(2);
+/// How often a call of a tool that its caller is not shown may have the backs listed again.
+const LISTED_WITHIN: Duration = Duration::from_secs(1);
 /// Longer than any call.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
@@ -69,6 +72,7 @@ impl LenientBus {
             missed: RefCell::default(),
             rounds: RefCell::default(),
             listed: RefCell::default(),
+            asked: Cell::new(None),
         }))
     }
 }
@@ -82,6 +86,14 @@ impl LenientBus {
 
 impl Route for LenientBus {
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        // What is searched for has to be known.
+        let call = match self.0.heard.get() == Heard::None && self.0.bus.is_search(&call) {
+            true => return later(self.0.clone(), call, down, None),
+            false => match self.0.bus.answered_here(call, &down) {
+                Ok(call) => call,
+                Err((call, answered)) => return self.0.bus.answer_here(call, down, answered),
+            },
+        };
         let must_ask = match &call.what {
             What::Tools => true,
             What::Tool { name, .. } => self.0.may_be_left_out(name),
@@ -118,6 +130,8 @@ struct Offered {
     rounds: RefCell<Vec<Weak<Round>>>,
     /// What the backs said last.
     listed: RefCell<Vec<Listed>>,
+    /// When they were last asked.
+    asked: Cell<Option<Instant>>,
 }
 
 /// Who was heard when the bus was last asked.
@@ -199,8 +213,7 @@ impl Asking {
         call.deadline.quiet = back.timeout();
         let outcome = inbox.whole(back.start(call, reply_to)).await;
         let tools = outcome.and_then(tools_in);
-        member.health.listed(&tools);
-        tools
+        member.heard(tools)
     }
 }
 
@@ -211,7 +224,13 @@ impl Offered {
 
     /// Is it offered by nobody, but may be a tool of a back that was left out?
     fn may_be_left_out(&self, name: &ToolName) -> bool {
-        self.heard.get() != Heard::All && !self.bus.is_offered(name)
+        if self.bus.selection().is_none() {
+            return self.heard.get() != Heard::All && !self.bus.is_offered(name);
+        }
+        // What is hidden and what is not there have to be the same to a caller: both have the backs
+        // asked again, which may have more by now.
+        let is_stale = || self.asked.get().is_none_or(|asked| LISTED_WITHIN <= asked.elapsed());
+        !self.bus.is_offered(name) && (self.heard.get() == Heard::None || is_stale())
     }
 
     /// Has its back been asked for its tools, and not answered yet?
@@ -221,6 +240,7 @@ impl Offered {
 
     /// Asks all backs, and offers from now on what they have.
     async fn ask(&self, asking: &Asking) -> Result<Arc<[ToolSpec]>, Failure> {
+        self.asked.set(Some(Instant::now()));
         let said = match self.patience {
             None => {
                 let listed = self.bus.list().await.into_iter();
@@ -232,8 +252,10 @@ impl Offered {
         let mut first_failure = None;
         let mut is_all_heard = true;
         let mut listed = Vec::with_capacity(said.len());
-        for (member, Said { tools, is_heard }) in self.bus.members.iter().zip(said) {
+        for (index, (member, said)) in self.bus.members.iter().zip(said).enumerate() {
+            let Said { tools, is_heard } = said;
             match &tools {
+                _ if !self.bus.may_show_tools(index) => {}
                 Err(failure) if is_heard => left_out(&member.name, failure),
                 Ok(_) if is_heard => is_back(&member.name),
                 _ => is_all_heard = false,
@@ -248,20 +270,29 @@ impl Offered {
         }
         if let Some(failure) = &first_failure
             && is_all_heard
-            && listed.iter().all(|listed| listed.tools.is_err())
+            && self.is_all_missing(&listed)
         {
+            self.bus.note_failures(&listed);
             return Err(failure.clone());
         }
         match self.heard.get() {
             Heard::None => self
                 .bus
-                .offer(&listed)
+                .offer_as_seen(&listed)
                 .map_err(|taken| Failure::new(FailureKind::Unavailable, taken.to_string()))?,
             // No back loses a tool because another back came.
             Heard::Some | Heard::All => self.bus.offer_leniently(&listed),
         }
         let is_all = first_failure.is_none() && !self.slow.iter().any(Cell::get);
         self.heard.set(if is_all { Heard::All } else { Heard::Some });
+        if self.bus.selection().is_some() {
+            self.listed.replace(listed);
+            let list = self.bus.catalogue.borrow().list();
+            return Ok(match self.bus.may_search() {
+                true => self.bus.listed_of(list.to_vec()).into(),
+                false => list,
+            });
+        }
         // In the order of the backs, each in its own; of a name that falls together the first.
         let mut names = HashSet::new();
         let tools = listed.iter().flat_map(|Listed { back, tools, .. }| {
@@ -272,7 +303,14 @@ impl Offered {
         });
         let tools = tools.filter(|tool| names.insert(tool.name.clone())).collect();
         self.listed.replace(listed);
-        Ok(tools)
+        Ok(self.bus.listed_of(tools).into())
+    }
+
+    /// Did no back that was asked list its tools?
+    fn is_all_missing(&self, listed: &[Listed]) -> bool {
+        let mut asked =
+            listed.iter().enumerate().filter(|(index, _)| self.bus.may_show_tools(*index));
+        asked.all(|(_, listed)| listed.tools.is_err())
     }
 
     /// Asks the backs, and waits for each as long as it may be waited for. Who has not answered
@@ -318,6 +356,9 @@ impl Offered {
                 Some(tools) => {
                     Said { tools: tools.map(|tools| member.allowed(tools)), is_heard: true }
                 }
+                None if !self.bus.may_show_tools(index) => {
+                    Said { tools: Ok(Arc::default()), is_heard: true }
+                }
                 None => {
                     let tools = match until[index] {
                         Some(_) => {
@@ -336,6 +377,8 @@ impl Offered {
     fn until(&self, patience: Duration, asking: &Asking) -> Vec<Option<Instant>> {
         let now = Instant::now();
         let indexes = 0..self.bus.members.len();
+        // Nothing of such a back is shown.
+        let of_interest = |index: usize| self.bus.may_show_tools(index);
         if let Some(tool) = &asking.sought {
             // Its caller knows how long. A back that is being asked already is called right away.
             let is_awaited =
@@ -346,6 +389,9 @@ impl Offered {
         let first_until = self.first_until.get().unwrap_or(now + patience);
         self.first_until.set(Some(first_until));
         let until = |index: usize| {
+            if !of_interest(index) {
+                return None;
+            }
             let is_unheard = self.bus.members[index].health.is_unheard();
             match (is_unheard, self.slow[index].get()) {
                 (true, is_slow) => (!is_slow || now < first_until).then_some(first_until),
@@ -461,6 +507,10 @@ pub fn left_out(back: &str, failure: &Failure) {
         tracing::info!(peer = %back, "still left out: {failure}");
         return;
     }
+    if let Some(login) = limit::login_of(failure) {
+        tracing::warn!("back `{back}` needs a sign-in: run `{login}`");
+        return;
+    }
     tracing::warn!(peer = %back, "left out: {failure}");
     let show = |line: &String| tracing::warn!(target: SHOWN, peer = %back, "{line}");
     stderr.iter().for_each(show);
@@ -475,9 +525,16 @@ pub fn is_back(back: &str) {
     LEFT_OUT.with_borrow_mut(|left_out| left_out.remove(back));
 }
 
-/// The backs are others now: one of them that is left out is news.
+/// The backs are others now: one of them that is left out is news, and so are names that fall
+/// together.
 pub fn forget_left_out() {
     LEFT_OUT.with_borrow_mut(HashMap::clear);
+    super::view::forget_same_names();
+}
+
+/// Is it what searches the tools of the bus?
+fn asked_search(bus: &Bus, name: &ToolName) -> bool {
+    bus.may_search() && super::searching::is_ours(name.as_str())
 }
 
 /// A call that waits until all backs have been asked.
@@ -492,7 +549,10 @@ fn later(
         What::Tool { name, .. } => Some(name.clone()),
         What::Tools | What::Native { .. } => None,
     };
-    let asking = Asking::of(&call);
+    let mut asking = Asking::of(&call);
+    if offered.bus.is_search(&call) {
+        asking.sought = None;
+    }
     let relay = Relay::new(call, down);
     let asked = relay.clone();
     let listing = spawn_local(async move {
@@ -500,8 +560,17 @@ fn later(
         let was_told = offered.first_until.get().is_some();
         match (offered.ask(&asking).await, tool) {
             (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
+            // What is not shown is unknown, whichever back is away.
+            (Err(_), Some(name))
+                if offered.bus.is_hidden(&name) && !asked_search(&offered.bus, &name) =>
+            {
+                asked.begin(|call, down| offered.bus.start_seen(call, down, seen.as_ref()));
+            }
             (Err(failure), _) => asked.finish(Err(failure)),
             (Ok(_), Some(name)) => {
+                if asked_search(&offered.bus, &name) {
+                    return asked.begin(|call, down| offered.bus.start(call, down));
+                }
                 // The back that was left out may have come, and this is no list that says so. Who
                 // was never told a list knows of none that could have changed.
                 if was_told && offered.names() != before {

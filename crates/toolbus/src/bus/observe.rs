@@ -4,9 +4,14 @@
 //! it begins once and ends once, whatever ends it. So are those that go past every bus, through a
 //! hub or to the providers of a scenario. Lists of tools and what else a wire has to say are no
 //! calls. A bus without an observer pays nothing.
+//!
+//! What is to be written before a caller is answered is written once for all calls that end in the
+//! same turn of the thread: `held` keeps their answers for so long.
+
+mod held;
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +19,10 @@ use bytes::Bytes;
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::collect::Collector;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolName, Trace, What, Wire};
+use toolbus_proto::limit;
+use toolbus_proto::tool::{
+    Call, Failure, FailureKind, Outcome, Passage, ToolName, Trace, What, Wire,
+};
 
 use crate::chance;
 use crate::engine::calls::{Answerer, Asker, Pressure, ReplyTo, RunningCall};
@@ -37,6 +45,11 @@ pub trait Observer {
     /// Each call that [begins](Observer::begins) ends, exactly once.
     fn ends(&self, call: &ObservedCall, end: &CallEnd<'_>) -> Result<(), Failure>;
 
+    /// A limit, by its name, has refused a call that is of no tool, for this reason.
+    fn limits(&self, limit: &Arc<str>, reason: &'static str) {
+        let _ = (limit, reason);
+    }
+
     /// Does it want to see [what was answered](CallEnd::result)? That has to be collected.
     fn wants_results(&self) -> bool {
         false
@@ -46,6 +59,45 @@ pub trait Observer {
     fn begins_traces(&self) -> bool {
         false
     }
+
+    /// Does it want to hear what is said while this call runs? Asked when it has begun.
+    fn watches(&self, call: &ObservedCall) -> bool {
+        let _ = call;
+        false
+    }
+
+    /// This comes back in a call that some observer [watches](Observer::watches).
+    fn hears_down(&self, call: &ObservedCall, down: &Down) {
+        let _ = (call, down);
+    }
+
+    /// This goes up in such a call.
+    fn hears_up(&self, call: &ObservedCall, up: &Up) {
+        let _ = (call, up);
+    }
+
+    /// Takes down how a call has ended, for one that writes what it is told of many calls at once:
+    /// their answers wait until it [has](Observer::write). Gives the number by which it is
+    /// [asked](Observer::outcome) what became of that, once. `None` if it is to be told by
+    /// [`ends`](Observer::ends).
+    fn note(&self, call: &ObservedCall, end: &CallEnd<'_>) -> Option<u64> {
+        let _ = (call, end);
+        None
+    }
+
+    /// Writes all that was taken down.
+    fn write(&self) {}
+
+    /// Is it written? An error is what the caller is told instead.
+    fn outcome(&self, number: u64) -> Result<(), Failure> {
+        let _ = number;
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// How many calls were observed on this thread.
+    static NUMBERS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// What is known of a call while it runs.
@@ -53,24 +105,53 @@ pub trait Observer {
 pub struct ObservedCall {
     /// The front that it came from; empty where there is none, as in a program that embeds the bus.
     pub front: Arc<str>,
+    /// Who called there, where callers are told apart.
+    pub caller: Option<Arc<str>>,
+    /// Who called at a front on another machine, as that says; it gives no right.
+    pub claimed_caller: Option<Arc<str>>,
+    /// Which way it took behind a back that many machines answer for.
+    pub passage: Option<Arc<Passage>>,
+    /// The view in which tools were shown: the front's, the caller's, or both as `front+caller`.
+    pub view: Option<Arc<str>>,
     /// The back that it goes to; `None` if there is no such tool, or as long as that is not known.
     pub back: Option<Arc<str>>,
     /// The protocol of that back.
     pub wire: Option<Wire>,
     /// The tool: by its back's own name for it, or as its caller named it if no back has it.
     pub tool: ToolName,
-    /// What its caller gave it.
+    /// What its back gets; of a call that does not get there, what its caller sent.
     pub arguments: Option<Json>,
     /// The larger piece of work that it is a part of, as its caller said.
     pub trace: Option<Trace>,
     /// The same as its back is told: we are a step of our own. `None` for what passes as it is.
     pub trace_passed_on: Option<Trace>,
+    /// Tells it from all other calls that are observed on this thread.
+    pub number: u64,
     /// When its caller asked.
     pub asked: Instant,
     /// The bytes of its arguments and its input so far.
     pub bytes_in: u64,
     /// The bytes of its reply so far, progress included.
     pub bytes_out: u64,
+    /// The parts of its reply so far.
+    pub parts: u64,
+    /// Why no back hears of it, although one has the tool.
+    pub kept: Option<Kept>,
+}
+
+/// Why a call of a tool that is there does not leave for its back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// Its caller is not shown the tool.
+    Hidden,
+    /// A limit is reached, by its name: `front.web`, `caller.ann.limit.git.*`.
+    Limited(Arc<str>),
+    /// The lock does not have its back.
+    NotLocked,
+    /// Its caller shows a token that has not the scopes for it.
+    NoScope,
+    /// It is a search, which no back answers: did it find something?
+    Searched(bool),
 }
 
 impl ObservedCall {
@@ -78,16 +159,28 @@ impl ObservedCall {
     pub fn new(tool: ToolName, asked: Instant) -> ObservedCall {
         ObservedCall {
             front: Arc::default(),
+            caller: None,
+            claimed_caller: None,
+            passage: None,
+            view: None,
             back: None,
             wire: None,
             tool,
             arguments: None,
             trace: None,
             trace_passed_on: None,
+            number: NUMBERS.replace(NUMBERS.get() + 1),
             asked,
             bytes_in: 0,
             bytes_out: 0,
+            parts: 0,
+            kept: None,
         }
+    }
+
+    /// Is it of a tool that its caller is not shown?
+    pub fn is_hidden(&self) -> bool {
+        self.kept == Some(Kept::Hidden)
     }
 }
 
@@ -111,6 +204,18 @@ impl CallEnd<'_> {
     pub fn outcome(&self) -> &'static str {
         self.failed.map_or("ok", FailureKind::as_str)
     }
+
+    /// Why it was refused, if a limit or the lock did so, ours or that of a peer: `rate_limited`,
+    /// `busy`; `changed`, `program_changed`, `not_locked`, `unverified`.
+    pub fn reason(&self) -> Option<&'static str> {
+        limit::reason_of(self.failure?)
+    }
+
+    /// The same, if it was our own lock.
+    pub(crate) fn lock_reason(&self) -> Option<&'static str> {
+        let failure = self.failure.filter(|failure| !failure.from_peer)?;
+        limit::reason_of(failure).filter(|reason| limit::is_of_lock(reason))
+    }
 }
 
 /// The call of a tool in the words of a wire.
@@ -124,10 +229,12 @@ pub struct NativeCall {
     pub trace: Option<Trace>,
 }
 
-/// Who observes the calls of a bus, and which front they come from.
+/// Who observes the calls of a bus, and where they come from.
 #[derive(Clone, Default)]
 pub struct Observers {
     front: Option<Arc<str>>,
+    caller: Option<Arc<str>>,
+    view: Option<Arc<str>>,
     all: Rc<[Rc<dyn Observer>]>,
 }
 
@@ -135,23 +242,47 @@ impl Observers {
     /// Those of calls that come from this front. Each hears what the others before it made of a
     /// call.
     pub fn new(front: &str, all: impl IntoIterator<Item = Rc<dyn Observer>>) -> Observers {
-        Observers { front: Some(front.into()), all: all.into_iter().collect() }
+        let all = all.into_iter().collect();
+        Observers { front: Some(front.into()), all, ..Observers::default() }
     }
 
     /// One more. It is told after the others, and hears what they made of a call.
     pub(super) fn with(&self, observer: Rc<dyn Observer>) -> Observers {
         let all = self.all.iter().cloned().chain([observer]).collect();
-        Observers { front: self.front.clone(), all }
+        Observers { all, ..self.clone() }
     }
 
     /// These in place of all others.
     pub(super) fn replaced(&self, all: Rc<[Rc<dyn Observer>]>) -> Observers {
-        Observers { front: self.front.clone(), all }
+        Observers { all, ..self.clone() }
     }
 
     /// The same for calls that come from this front.
     pub(super) fn of_front(&self, front: &str) -> Observers {
-        Observers { front: Some(front.into()), all: self.all.clone() }
+        Observers { front: Some(front.into()), ..self.clone() }
+    }
+
+    /// The same for calls of this caller, if there is one, in this view, if there is one.
+    pub(super) fn of_caller(&self, caller: Option<Arc<str>>, view: Option<Arc<str>>) -> Observers {
+        Observers { caller, view, ..self.clone() }
+    }
+
+    /// Whose calls they are, where callers are told apart.
+    pub(super) fn caller(&self) -> Option<&Arc<str>> {
+        self.caller.as_ref()
+    }
+
+    /// The front that calls come from; empty where there is none.
+    #[allow(dead_code, reason = "a build may have no front that asks")]
+    pub(super) fn front_name(&self) -> &str {
+        self.front.as_deref().unwrap_or_default()
+    }
+
+    /// A call that is of no tool was refused by the limit of this name.
+    pub(super) fn tell_limit(&self, limit: &Arc<str>, failure: &Failure) {
+        if let Some(reason) = limit::reason_of(failure) {
+            self.all.iter().for_each(|observer| observer.limits(limit, reason));
+        }
     }
 
     /// Is no call observed?
@@ -171,8 +302,7 @@ impl Observers {
         if self.is_empty() {
             return Ok(make.await);
         }
-        let front = self.front.clone().unwrap_or_default();
-        let seen = Seen::new(self, ObservedCall { front, ..call }, None, None);
+        let seen = Seen::new(self, self.seen_from_here(call), None, None);
         if let Err(failure) = seen.tell_begin() {
             let instead = seen.end(&Err(failure.clone()));
             return Err(instead.unwrap_or(failure));
@@ -213,14 +343,23 @@ impl Observers {
             call.trace = Some(Trace::begin(chance::bytes(), chance::bytes()));
         }
         let seen = Seen::new(self, about, kind, self.collector());
-        let observed = Rc::new(Observed { seen, down, running: RefCell::new(None) });
+        let observed = Rc::new_cyclic(|this| Observed {
+            this: this.clone(),
+            seen,
+            down,
+            running: RefCell::new(None),
+            is_held: Cell::new(false),
+        });
         let running = start(call, ReplyTo::new(observed.clone(), TICKET), Some(&observed));
         // It may have been answered at once, and then there is nothing to cancel.
-        if observed.seen.stage.get() == Stage::Ended {
+        if observed.seen.stage.get() == ObservedState::Ended {
             running.forget();
-            return RunningCall::ended();
+            if !observed.is_held.get() {
+                return RunningCall::ended();
+            }
+        } else {
+            observed.running.replace(Some(Rc::new(running)));
         }
-        observed.running.replace(Some(Rc::new(running)));
         RunningCall::new(observed, TICKET)
     }
 
@@ -236,14 +375,24 @@ impl Observers {
                 (tool, arguments, trace, Some(kind))
             }
         };
+        let claimed = call.provenance.as_ref().and_then(|known| known.caller.clone());
         let about = ObservedCall {
-            front: self.front.clone().unwrap_or_default(),
             arguments,
             trace,
+            claimed_caller: claimed,
             bytes_in: call.weight() as u64,
             ..ObservedCall::new(tool, call.deadline.asked)
         };
-        Some((about, kind))
+        Some((self.seen_from_here(about), kind))
+    }
+
+    fn seen_from_here(&self, call: ObservedCall) -> ObservedCall {
+        ObservedCall {
+            front: self.front.clone().unwrap_or_default(),
+            caller: self.caller.clone(),
+            view: self.view.clone(),
+            ..call
+        }
     }
 
     fn collector(&self) -> Option<RefCell<Results>> {
@@ -257,10 +406,13 @@ const TICKET: Ticket = Ticket(0);
 
 /// One call under way, between its caller and the back.
 pub(crate) struct Observed {
+    this: Weak<Observed>,
     seen: Seen,
     down: ReplyTo,
     /// The way to its back, as long as there is something to cancel.
     running: RefCell<Option<Rc<RunningCall>>>,
+    /// Its answer is here, and waits to be written down.
+    is_held: Cell<bool>,
 }
 
 /// One call under way, as its observers see it.
@@ -271,11 +423,13 @@ struct Seen {
     kind: Cell<Option<&'static dyn PeerKind>>,
     /// What was answered so far, if that is to be told.
     result: Option<RefCell<Results>>,
-    stage: Cell<Stage>,
+    stage: Cell<ObservedState>,
+    /// An observer wants to hear what is said.
+    is_watched: Cell<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ObservedState {
     /// It is not known yet whose it is.
     Asked,
     Begun,
@@ -287,6 +441,23 @@ enum Results {
     TooLarge,
 }
 
+/// The end of a call, while its observers are told of it one after the other.
+struct Ending {
+    /// So many of them know.
+    told: usize,
+    duration: Duration,
+    result: Option<Outcome>,
+    /// What its caller is told instead of what was answered.
+    instead: Option<Failure>,
+}
+
+/// May the end of a call wait until it is written with those of others?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    ToBeWritten,
+    No,
+}
+
 impl Observed {
     /// The call leaves for this back now, which speaks `wire` and mostly is of this kind, unless
     /// an observer refuses it.
@@ -295,7 +466,7 @@ impl Observed {
         back: &Arc<str>,
         wire: Wire,
         own: &'static dyn PeerKind,
-        passed_on: &Call,
+        passed_on: &mut Call,
     ) -> Result<(), Failure> {
         let Seen { kind, call, .. } = &self.seen;
         kind.set(if own.wire() == wire { Some(own) } else { kind_of(wire) });
@@ -303,16 +474,96 @@ impl Observed {
             let mut call = call.borrow_mut();
             call.back = Some(back.clone());
             call.wire = Some(wire);
-            if let What::Tool { name, .. } = &passed_on.what {
+            if own.is_many() {
+                let passage: Arc<Passage> = Arc::default();
+                call.passage = Some(passage.clone());
+                passed_on.provenance.get_or_insert_default().passage = Some(passage);
+            }
+            if let What::Tool { name, args } = &passed_on.what {
                 call.tool = name.clone();
+                // Not always what its caller sent.
+                call.arguments.clone_from(args);
                 call.trace_passed_on = passed_on.trace.clone();
             }
         }
         self.seen.tell_begin()
     }
 
+    /// It is a call of this tool, by its own name; `passed_on` is how its back gets it, in the words
+    /// of a wire, if it does.
+    pub(crate) fn is_of(&self, tool: &ToolName, passed_on: Option<&Call>) {
+        let mut call = self.seen.call.borrow_mut();
+        call.tool = tool.clone();
+        if let Some(What::Native { wire, method, body }) = passed_on.map(|call| &call.what)
+            && let Some(native) = kind_of(*wire).and_then(|kind| kind.native_call(method, body))
+        {
+            call.arguments = native.arguments;
+        }
+    }
+
+    /// No back hears of the call. It would have been one of this tool, by its own name.
+    pub(crate) fn keep(&self, back: &Arc<str>, tool: &ToolName, why: Kept) {
+        let mut call = self.seen.call.borrow_mut();
+        call.back = Some(back.clone());
+        call.tool = tool.clone();
+        call.kept = Some(why);
+    }
+
+    /// It is a search, answered in place of a back.
+    pub(crate) fn searched(&self, has_found: bool) {
+        self.seen.call.borrow_mut().kept = Some(Kept::Searched(has_found));
+    }
+
     fn running(&self) -> Option<Rc<RunningCall>> {
         self.running.borrow().clone()
+    }
+
+    /// Answers the caller once all observers know of the end.
+    fn answer(&self, mut ending: Ending, done: Result<Outcome, Failure>) -> Pressure {
+        match self.seen.tell_end(&mut ending, &done, Waits::ToBeWritten) {
+            Some(number) => {
+                self.is_held.set(true);
+                if let Some(observed) = self.this.upgrade() {
+                    held::hold(Held { observed, ending, done, number });
+                }
+                Pressure::Ready
+            }
+            None => {
+                self.is_held.set(false);
+                self.down.send(Down::Done(ending.instead.map_or(done, Err)))
+            }
+        }
+    }
+}
+
+/// An answer that is not on its way yet, because its end is to be written first.
+struct Held {
+    observed: Rc<Observed>,
+    ending: Ending,
+    done: Result<Outcome, Failure>,
+    /// By which the observer knows it that is next.
+    number: u64,
+}
+
+impl Held {
+    /// Writes what was taken down of it, and of all others that the same observer knows of.
+    fn write(&self) {
+        self.observer().write();
+    }
+
+    fn observer(&self) -> &dyn Observer {
+        &*self.observed.seen.observers[self.ending.told]
+    }
+
+    /// It is written, or cannot be.
+    fn go_on(self) {
+        let outcome = self.observer().outcome(self.number);
+        let Held { observed, mut ending, done, .. } = self;
+        if let Err(failure) = outcome {
+            ending.instead = Some(failure);
+        }
+        ending.told += 1;
+        let _ = observed.answer(ending, done);
     }
 }
 
@@ -328,47 +579,86 @@ impl Seen {
             call: RefCell::new(call),
             kind: Cell::new(kind),
             result,
-            stage: Cell::new(Stage::Asked),
+            stage: Cell::new(ObservedState::Asked),
+            is_watched: Cell::new(false),
         }
     }
 
     fn tell_begin(&self) -> Result<(), Failure> {
-        self.stage.set(Stage::Begun);
+        self.stage.set(ObservedState::Begun);
         let call = self.call.borrow();
         let told = self.observers.iter().map(|observer| observer.begins(&call));
         // All of them hear of it, whatever the first says.
-        told.fold(Ok(()), Result::and)
+        let told = told.fold(Ok(()), Result::and);
+        self.is_watched.set(self.observers.iter().any(|observer| observer.watches(&call)));
+        told
+    }
+
+    fn tell_down(&self, down: &Down) {
+        if self.is_watched.get() && self.stage.get() != ObservedState::Ended {
+            let call = self.call.borrow();
+            self.observers.iter().for_each(|observer| observer.hears_down(&call, down));
+        }
+    }
+
+    fn tell_up(&self, up: &Up) {
+        if self.is_watched.get() && self.stage.get() != ObservedState::Ended {
+            let call = self.call.borrow();
+            self.observers.iter().for_each(|observer| observer.hears_up(&call, up));
+        }
     }
 
     /// Tells how it has ended, if that is not known yet; gives what its caller is to be told
     /// instead, if an observer says so.
     fn end(&self, done: &Result<Outcome, Failure>) -> Option<Failure> {
-        if self.stage.get() == Stage::Ended {
+        let mut ending = self.ending(done)?;
+        self.tell_end(&mut ending, done, Waits::No);
+        ending.instead
+    }
+
+    /// What is to be told of its end; `None` if that was told before.
+    fn ending(&self, done: &Result<Outcome, Failure>) -> Option<Ending> {
+        if self.stage.get() == ObservedState::Ended {
             return None;
         }
-        if self.stage.get() == Stage::Asked {
+        if self.stage.get() == ObservedState::Asked {
             // It found no back, or its caller has left before. What is to be refused has ended.
             let _ = self.tell_begin();
         }
-        self.stage.set(Stage::Ended);
+        self.stage.set(ObservedState::Ended);
+        let duration = Instant::now().saturating_duration_since(self.call.borrow().asked);
+        Some(Ending { told: 0, duration, result: self.collected(done), instead: None })
+    }
+
+    /// Tells those who were not told yet. If it may wait and comes to one who takes it down to
+    /// write it later, that one is the next; gives the number of what was taken down.
+    fn tell_end(
+        &self,
+        ending: &mut Ending,
+        done: &Result<Outcome, Failure>,
+        waits: Waits,
+    ) -> Option<u64> {
         let call = self.call.borrow();
-        let duration = Instant::now().saturating_duration_since(call.asked);
-        let result = self.collected(done);
-        let mut instead = None;
-        for observer in &*self.observers {
-            let failure = instead.as_ref().or(done.as_ref().err());
+        while let Some(observer) = self.observers.get(ending.told) {
+            let failure = ending.instead.as_ref().or(done.as_ref().err());
             let failed = match (failure, done) {
                 (Some(failure), _) => Some(failure.kind),
                 (None, Ok(Outcome::Native(body))) => self.failed_natively(body),
                 (None, _) => None,
             };
-            let result = result.as_ref().filter(|_| failure.is_none());
-            let end = CallEnd { failed, failure, duration, result };
-            if let Err(failure) = observer.ends(&call, &end) {
-                instead = Some(failure);
+            let result = ending.result.as_ref().filter(|_| failure.is_none());
+            let end = CallEnd { failed, failure, duration: ending.duration, result };
+            if waits == Waits::ToBeWritten
+                && let Some(number) = observer.note(&call, &end)
+            {
+                return Some(number);
             }
+            if let Err(failure) = observer.ends(&call, &end) {
+                ending.instead = Some(failure);
+            }
+            ending.told += 1;
         }
-        instead
+        None
     }
 
     fn failed_natively(&self, result: &Bytes) -> Option<FailureKind> {
@@ -411,17 +701,23 @@ impl Drop for Seen {
 
 impl Asker for Observed {
     fn receive(&self, _: Ticket, down: Down) -> Pressure {
-        if self.seen.stage.get() != Stage::Ended {
-            self.seen.call.borrow_mut().bytes_out += down.weight() as u64;
+        if self.seen.stage.get() != ObservedState::Ended {
+            let mut call = self.seen.call.borrow_mut();
+            call.bytes_out += down.weight() as u64;
+            call.parts += u64::from(matches!(down, Down::Part(_)));
         }
+        self.seen.tell_down(&down);
         match down {
             Down::Done(done) => {
-                let instead = self.seen.end(&done);
+                let ending = self.seen.ending(&done);
                 let running = self.running.take();
                 if let Some(running) = running.and_then(Rc::into_inner) {
                     running.forget();
                 }
-                self.down.send(Down::Done(instead.map_or(done, Err)))
+                match ending {
+                    Some(ending) => self.answer(ending, done),
+                    None => self.down.send(Down::Done(done)),
+                }
             }
             down => {
                 self.seen.keep(&down);
@@ -453,6 +749,7 @@ impl Answerer for Observed {
             return Pressure::Ready;
         }
         self.seen.call.borrow_mut().bytes_in += up.weight() as u64;
+        self.seen.tell_up(&up);
         self.running().map_or(Pressure::Ready, |running| running.send(up))
     }
 
@@ -463,7 +760,7 @@ impl Answerer for Observed {
     }
 }
 
-fn kind_of(wire: Wire) -> Option<&'static dyn PeerKind> {
+pub(super) fn kind_of(wire: Wire) -> Option<&'static dyn PeerKind> {
     Registry::default().kinds().find(|kind| kind.wire() == wire)
 }
 

@@ -22,10 +22,10 @@ fn of_addresses(texts: &[&str]) -> Bus {
 }
 
 async fn call(bus: &Bus, tool: &str, args: &'static str) -> String {
-    let (inbox, slot) = Inbox::new();
+    let (inbox, reply_to) = Inbox::new();
     let call = Call::tool(std::time::Instant::now(), tool, Some(Json::parse(args).unwrap()));
-    let uplink = bus.start(call, slot);
-    match inbox.whole(uplink).await {
+    let running = bus.start(call, reply_to);
+    match inbox.whole(running).await {
         Ok(Outcome::Value(value)) => value.to_string(),
         Ok(outcome) => format!("{outcome:?}"),
         Err(failure) => {
@@ -105,6 +105,28 @@ fn repeated_names_of_backs_are_numbered() {
 }
 
 #[test]
+fn backs_beside_a_config_keep_the_plain_names_of_their_tools() {
+    on_bus(async {
+        let (config, _) = with_an_unreachable(Naming::Dotted);
+        let bus = config.beside(&of_addresses(&["builtin:"]));
+        let listed = bus.list().await;
+        let first = listed[0].tools.as_ref().unwrap()[0].name.clone();
+        let names = [0, 1, 2].map(|index| bus.name_at(index, &first).to_string());
+        assert_eq!(names, ["add", "builtin.add", "far.add"]);
+        bus.offer(&listed).unwrap();
+        let offered = bus.offered();
+        let names = [0, 9].map(|at| offered[at].name.as_str());
+        assert_eq!((offered.len(), names), (18, ["add", "builtin.add"]));
+        for tool in ["add", "builtin.add"] {
+            assert_eq!(call(&bus, tool, r#"{"a":1,"b":2}"#).await, "3");
+        }
+        // One that was not listed is asked by its name.
+        assert!(call(&bus, "far.f", "{}").await.contains("Tool"));
+        assert!(call(&bus, "f", "{}").await.starts_with("unknown_tool"));
+    });
+}
+
+#[test]
 fn of_a_dotted_name_the_back_stands_before_the_first_dot() {
     on_bus(async {
         let (bus, _) = with_an_unreachable(Naming::Dotted);
@@ -153,9 +175,9 @@ fn a_trace_is_passed_on_with_a_new_parent() {
         let bus = Bus::of_backs(Naming::Plain, vec![(address("builtin:"), Rc::new(back))]);
         let mut call = Call::tool(std::time::Instant::now(), "m", None);
         call.trace = Trace::read(PARENT, Some("a=b"));
-        let (inbox, slot) = Inbox::new();
-        let uplink = bus.start(call, slot);
-        inbox.whole(uplink).await.unwrap();
+        let (inbox, reply_to) = Inbox::new();
+        let running = bus.start(call, reply_to);
+        inbox.whole(running).await.unwrap();
         let seen = seen.take().unwrap();
         assert_eq!((&seen.parent()[..36], &seen.parent()[52..]), (&PARENT[..36], &PARENT[52..]));
         assert_ne!(seen.parent(), PARENT);
@@ -260,5 +282,42 @@ fn a_config_that_is_read_again_keeps_the_backs_that_are_as_before() {
         assert!(after.without(&after).is_empty());
         assert!(after.resolve(&"same.upper".into()).is_none());
         assert_eq!(call(&after, "same.add", r#"{"a":1,"b":2}"#).await, "3");
+    });
+}
+
+/// Fails, and says of what.
+struct Fails;
+
+impl Back for Fails {
+    fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
+        let message = "with first-s3cret and second-s3cret";
+        crate::bus::answer(call.deadline, down, async move {
+            tokio::task::yield_now().await;
+            Err(Failure::new(FailureKind::Failed, message))
+        })
+    }
+}
+
+#[test]
+fn two_buses_share_neither_secrets_nor_memory() {
+    let builder = |secret: &str, bytes_max| {
+        let text = "[back.b]\nconnect = \"mcp+stdio:b\"\nenv = { A = \"${SECRET}\" }";
+        let env = |name: &str| (name == "SECRET").then(|| secret.to_owned());
+        let config = Config::parse(text, &env).unwrap();
+        Bus::builder().config(&config).bytes_in_flight_max(bytes_max).foreign("f", || Fails)
+    };
+    on_bus(async {
+        let first = builder("first-s3cret", 1 << 20);
+        let second = builder("second-s3cret", 2 << 20);
+        let (first, second) = (first.build().unwrap(), second.build().unwrap());
+        assert_eq!(call(&first, "f.x", "{}").await, "failed: with *** and second-s3cret; ");
+        assert_eq!(call(&second, "f.x", "{}").await, "failed: with first-s3cret and ***; ");
+        let outside = "with first-s3cret and second-s3cret";
+        assert_eq!(crate::secrets::masked(outside), "with *** and ***");
+        #[cfg(feature = "http")]
+        for (bus, bytes_max) in [(&first, 1 << 20), (&second, 2 << 20)] {
+            let memory = || toolbus_engine::account::bytes_in_flight();
+            assert_eq!(bus.scope.enter(memory), (0, bytes_max));
+        }
     });
 }

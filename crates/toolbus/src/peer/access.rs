@@ -85,6 +85,7 @@ impl AccessSettings {
             insecure: self.insecure,
             origins: self.origins.clone(),
             hosts: self.hosts.clone(),
+            is_closed: false,
         })
     }
 }
@@ -177,6 +178,8 @@ pub struct Access {
     pub origins: Vec<String>,
     /// Names by which we may be called besides our own, e.g. `tools.example`.
     pub hosts: Vec<String>,
+    /// Callers alone are let in whom the config knows by what they show.
+    pub is_closed: bool,
 }
 
 /// What tells callers apart, besides the words of a wire itself.
@@ -201,7 +204,7 @@ impl Access {
 
     fn protects(&self, asks: Asks) -> bool {
         match asks {
-            Asks::ForToken => self.token.is_some(),
+            Asks::ForToken => self.token.is_some() || self.is_closed,
             Asks::ForCertificate => true,
             Asks::ForNothing => false,
         }
@@ -247,7 +250,7 @@ impl Access {
     pub(crate) fn admission_at(&self, bound: Bound) -> Admission {
         let token = self.token.as_ref().map(|token| Token::new(token.reveal()));
         let (origins, hosts) = (self.origins.clone(), self.hosts.clone());
-        Admission { bound, origins, hosts, token }
+        Admission { bound, origins, hosts, token, doors: None, judges: false }
     }
 }
 

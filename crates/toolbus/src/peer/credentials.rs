@@ -10,6 +10,7 @@ use super::access::{self, TokenError};
 #[cfg(feature = "http")]
 use super::missing::Missing;
 use super::settings::Secret;
+use super::tls_files::TlsFiles;
 #[cfg(feature = "http")]
 use crate::address::Address;
 use crate::bus::config::{Key, KeyKind, Values};
@@ -52,6 +53,8 @@ pub struct Credentials {
     pub token_env: Option<String>,
     /// Send the token in clear to other machines.
     pub insecure: bool,
+    /// Whom we believe over TLS, and what we show there.
+    pub tls: TlsFiles,
 }
 
 impl Credentials {
@@ -61,6 +64,7 @@ impl Credentials {
             token: values.secret("token"),
             token_env: values.text("token_env"),
             insecure: values.bool("insecure").unwrap_or_default(),
+            tls: TlsFiles::default(),
         }
     }
 
@@ -74,6 +78,7 @@ impl Credentials {
             token: of.token.clone(),
             token_env: of.token_env.clone(),
             insecure: self.insecure || more.insecure,
+            tls: self.tls.and(&more.tls),
         }
     }
 

@@ -3,23 +3,31 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use toolbus_proto::channel::Ended;
 
+use super::circumstances::Circumstances;
 use super::settings::WireSettings;
 use crate::address::Address;
+use crate::bus::Bus;
 use crate::bus::back::LocalFuture;
-use crate::bus::config::{Key, Values};
-use crate::bus::lenient::LenientBus;
-use crate::bus::{Bus, SwappableRoute};
+use crate::bus::config::{BadValue, Key, Values};
+#[cfg(feature = "tls")]
+use crate::transport::tls::ServerTls;
 
 /// How callers are served in a wire.
 pub trait FrontKind: Sync {
     /// What a config may say about a front of this kind.
     fn keys(&self) -> &'static [Key] {
         &[]
+    }
+
+    /// What is wrong with values that are well written, each by itself. `table` is the name of
+    /// theirs: `front.web`.
+    fn mistakes(&self, _table: &str, _values: &Values) -> Vec<BadValue> {
+        Vec::new()
     }
 
     /// What the values of those keys mean.
@@ -32,6 +40,11 @@ pub trait FrontKind: Sync {
         false
     }
 
+    /// Can only one front listen at its address? Otherwise one of another config stands beside it.
+    fn takes_its_address(&self) -> bool {
+        true
+    }
+
     /// The bus, with its tools named as callers of this wire see them.
     fn name_tools(&self, bus: Bus) -> Bus {
         bus
@@ -40,19 +53,38 @@ pub trait FrontKind: Sync {
     /// Who its callers are: `MCP clients`.
     fn callers(&self) -> &'static str;
 
+    /// What fronts are called that carry the requests of sessions to the machines that have them, if
+    /// this is one.
+    fn carries_sessions(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Does everything pass as it is, before a single back of the same wire?
     fn passes_through(&self) -> bool {
         false
     }
 
+    /// Can it listen on a socket that was opened for it?
+    fn takes_sockets(&self) -> bool {
+        false
+    }
+
     /// Checks all that can be checked before it listens.
-    fn plan(&self, address: &Address, _settings: &WireSettings) -> Result<FrontPlan, FrontError> {
-        Err(FrontError::usage(format!("nobody can listen on `{address}`")))
+    fn plan(
+        &self,
+        address: &Address,
+        _settings: &WireSettings,
+        _circumstances: Circumstances,
+    ) -> Result<FrontPlan, FrontError> {
+        Err(FrontError::usage(format!("cannot listen on `{address}`")))
     }
 
     /// Serves the tools of the bus on standard input and output, until the caller has had
     /// enough. Called inside a `LocalSet`.
-    fn serve_stdio(&self, bus: Bus) -> ServedOnce;
+    ///
+    /// A caller that starts its peers by flags has them among `words`, and what it waits for on
+    /// standard error is written by `say`, a line at a time.
+    fn serve_stdio(&self, bus: Bus, words: &[String], say: fn(&str)) -> ServedOnce;
 }
 
 /// How the one conversation on standard streams ends.
@@ -67,9 +99,14 @@ pub type FrontPlan =
 /// A front that listens.
 pub struct Listening {
     /// What people and scripts are told: `listening on URL`, with the real port.
-    pub line: String,
+    pub line: Option<String>,
+    /// The same of a front that waits for what it listens at; nothing comes if it is stopped before.
+    pub later: Option<oneshot::Receiver<String>>,
     /// What can be done with it while it serves.
     pub front: RunningFront,
+    /// By what it shows itself, if that is a certificate in a file.
+    #[cfg(feature = "tls")]
+    pub tls: Option<ServerTls>,
     /// Serves, until it is stopped and the last call is over.
     pub serving: LocalFuture<'static, Result<(), FrontError>>,
 }
@@ -104,15 +141,6 @@ impl RunningFront {
     pub fn drain(&self, patience: Duration) {
         (self.stop)(Some(patience));
     }
-}
-
-/// The way to a bus that may be swapped while it is used, and how to swap it. Backs that cannot be
-/// reached are left out.
-pub(crate) fn swappable(bus: Bus) -> (Rc<SwappableRoute>, impl Fn(Bus) + 'static) {
-    let lenient = |bus| Rc::new(LenientBus::new(Rc::new(bus)));
-    let route = Rc::new(SwappableRoute::new(lenient(bus)));
-    let swapped = route.clone();
-    (route, move |bus| swapped.set(lenient(bus)))
 }
 
 /// Why a front cannot be opened, or cannot go on.

@@ -5,15 +5,18 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::Value;
 use toolbus_proto::capture::Side;
-use toolbus_proto::tool::{Exit, FailureKind, Outcome, ToolSpec, Wire};
+use toolbus_proto::json::Json;
+use toolbus_proto::tool::{Call, Exit, FailureKind, Outcome, ToolSpec, Wire};
+use toolbus_proto::view::{Rule, Sort};
 
 use super::decode::Decoding;
 use super::front::FrontKind;
 use super::open::Opened;
+use super::pins::{self, Pins};
 use super::settings::Settings;
-use crate::address::{Address, Scheme};
+use crate::address::{Address, Place, Scheme};
 use crate::bus::back::Back;
-use crate::bus::config::{Key, Values};
+use crate::bus::config::{BadValue, Key, Values};
 use crate::bus::observe::NativeCall;
 use crate::child::supervisor::Judge;
 
@@ -44,6 +47,12 @@ pub trait PeerKind: Sync {
         &[]
     }
 
+    /// What is wrong with values that are well written, each by itself. `table` is the name of
+    /// theirs: `back.math`.
+    fn mistakes(&self, _table: &str, _values: &Values) -> Vec<BadValue> {
+        Vec::new()
+    }
+
     /// The settings with what the values of those keys mean.
     fn configure(&self, _values: &Values, settings: Settings) -> Settings {
         settings
@@ -52,6 +61,39 @@ pub trait PeerKind: Sync {
     /// Makes a back of an address of this kind. Nothing is started or connected to before it
     /// is asked. Called inside a `LocalSet`.
     fn open(&self, address: &Address, settings: &Settings) -> Opened;
+
+    /// What those of its peers are where a user may sign in.
+    #[cfg(feature = "oauth")]
+    fn signs_in_as(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Where its user may sign in; `None` for peers that have nothing to sign in to.
+    #[cfg(feature = "oauth")]
+    fn sign_in(
+        &self,
+        _address: &Address,
+        _settings: &Settings,
+    ) -> Option<super::signing_in::SignInTarget> {
+        None
+    }
+
+    /// Is it a program that is started once and kept? Then it may be told goodbye when nothing is
+    /// asked of it.
+    fn keeps_running(&self, address: &Address) -> bool {
+        matches!(address.place(), Place::Command(_))
+    }
+
+    /// Does a peer with these settings keep state between the calls of one caller, unless the config
+    /// says otherwise? Then all of them have to go to the same.
+    fn keeps_state(&self, _settings: &Settings) -> bool {
+        false
+    }
+
+    /// Do many machines answer for one back of this kind? Then it is told which of them had a call.
+    fn is_many(&self) -> bool {
+        false
+    }
 
     /// The tools that every back of this kind has besides its own: of several such tools the
     /// first is offered.
@@ -71,6 +113,16 @@ pub trait PeerKind: Sync {
     /// take more: a number as a text, for example.
     fn is_judged_by_schema(&self) -> bool {
         false
+    }
+
+    /// What of its peers can be pinned; `None` if their tools are ours and come with the program.
+    fn pins(&self) -> Option<&'static dyn Pins> {
+        Some(&pins::OF_SPECS)
+    }
+
+    /// How a front of this wire would list a tool to the caller of this call.
+    fn listed_as(&self, _call: &Call, spec: &ToolSpec) -> Json {
+        toolbus_proto::listing::tool(spec)
     }
 
     /// How callers are served in it, if they are.
@@ -108,6 +160,54 @@ pub trait PeerKind: Sync {
     /// not.
     fn native_result(&self, result: &Bytes) -> Option<Outcome> {
         Some(Outcome::Native(result.clone()))
+    }
+
+    /// As what a native request counts where calls are limited, with the back's own name for it;
+    /// `None` if it is free.
+    fn counted_as(&self, method: &[u8], body: &Bytes) -> Option<(Sort, String)> {
+        let call = self.native_call(method, body)?;
+        Some((Sort::Tool, call.tool.to_string()))
+    }
+
+    /// By what the call is found again that a result in the words of its wire leaves held, if it
+    /// does: its caller has to go on with it by a further call.
+    fn held_by(&self, _result: &Bytes) -> Option<String> {
+        None
+    }
+
+    /// By what the held call is to be found again that a request in the words of its wire goes on
+    /// with, if it does.
+    fn resumed_by(&self, _request: &Bytes) -> Option<String> {
+        None
+    }
+
+    /// What its wire says of a tool, changed as a view wants it, but for the name; `None` if it cannot
+    /// be changed: then it is told in the words of all wires.
+    fn native_seen(&self, _text: &Bytes, _rule: &Rule) -> Option<Bytes> {
+        None
+    }
+
+    /// The request of a tool in the words of its wire with other arguments; `None` if it has to be
+    /// written anew.
+    fn native_with_arguments(&self, _request: &Bytes, _arguments: &Json) -> Option<Bytes> {
+        None
+    }
+
+    /// The request of a tool in the words of its wire, which calls this tool with these arguments in
+    /// place of those that it has; `None` if it has to be written anew.
+    fn native_renamed(
+        &self,
+        _request: &Bytes,
+        _name: &str,
+        _arguments: Option<&Json>,
+    ) -> Option<Bytes> {
+        None
+    }
+
+    /// The arguments of a tool as it takes them, from what a caller in this wire gives that goes by
+    /// the schema which it is shown.
+    fn own_arguments(&self, _spec: &ToolSpec, given: Option<Json>) -> Option<Json> {
+        given
     }
 
     /// Does what a program of unknown wire has said show that it is one of these?

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use toolbus_proto::channel::{Calling, Channel, Ended, Serving};
-use toolbus_proto::tool::{Call, Wire};
+use toolbus_proto::tool::{Call, LastWords, Wire};
 
 use super::open::{file_name, patience, program, unfit};
 use super::settings::Settings;
 use super::{Opened, PeerKind};
 use crate::address::{Address, Place};
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::{Back, Connection, LocalFuture};
 use crate::bus::{Bus, TIMEOUT};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{EnvPolicy, Patience};
@@ -71,8 +71,24 @@ impl<C: Calling + Channel + 'static> Back for ProgramBack<C> {
         self.child.watch(changed);
     }
 
+    fn connection(&self, _call: &Call) -> Connection {
+        self.child.run().map_or(Connection::None, Connection::Open)
+    }
+
+    fn is_starting(&self) -> bool {
+        self.child.is_starting()
+    }
+
+    fn last_words(&self) -> Option<LastWords> {
+        self.child.last_words()
+    }
+
     fn restarts(&self) -> Option<u64> {
         Some(self.child.restarts())
+    }
+
+    fn rest(&self) -> bool {
+        self.child.rest()
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {

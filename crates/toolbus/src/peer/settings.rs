@@ -27,6 +27,11 @@ pub struct Settings {
     pub stop_timeout: Option<Duration>,
     /// May it be started again once it has died?
     pub restart: Option<Restart>,
+    /// A program of which nothing was asked for so long is told goodbye, and started again by the
+    /// next call.
+    pub idle_stop: Option<Duration>,
+    /// Does it keep state between calls? Else as its wire usually does.
+    pub pin: Option<bool>,
     /// How many clients there may be before it at a time.
     pub clients: Clients,
     /// The only generation of its protocol that a peer is spoken to in; else it is found out.

@@ -18,9 +18,11 @@ static COMPILED_IN: &[&dyn PeerKind] = &[
     &super::godex::GODEX,
     #[cfg(feature = "orchestra")]
     &super::orchestra::ORCHESTRA,
+    #[cfg(feature = "nats")]
+    &super::nats::NATS,
     #[cfg(feature = "oracle")]
     &super::oracle::SHELL,
-    &super::found::FOUND_OUT,
+    &super::found::DETECTED,
 ];
 
 /// The wires that this build leaves out, by the name that is their feature and begins their
@@ -38,6 +40,8 @@ static LEFT_OUT: &[&str] = &[
     "godex",
     #[cfg(not(feature = "orchestra"))]
     "orchestra",
+    #[cfg(not(feature = "nats"))]
+    "nats",
 ];
 
 impl Default for Registry {

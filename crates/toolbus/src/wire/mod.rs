@@ -4,7 +4,9 @@
 mod authors;
 #[cfg(feature = "bus")]
 mod compiled_in;
-#[cfg(feature = "bus")]
+#[cfg(all(feature = "bus", not(feature = "unstable")))]
+pub(crate) mod found;
+#[cfg(all(feature = "bus", feature = "unstable"))]
 pub mod found;
 
 #[cfg(feature = "godex")]
@@ -13,6 +15,8 @@ pub mod godex;
 pub mod mcp;
 #[cfg(feature = "mediocre")]
 pub mod mediocre;
+#[cfg(feature = "nats")]
+pub mod nats;
 #[cfg(feature = "oracle")]
 pub mod oracle;
 #[cfg(feature = "orchard")]

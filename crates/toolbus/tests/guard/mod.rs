@@ -13,7 +13,7 @@ use std::{env, fs, mem};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal as RawSignal};
-use toolbus::child::{Process, Program, Signal, guard};
+use toolbus_engine::child::{Process, Program, Signal, guard};
 use toolbus_testkit::form;
 use toolbus_testkit::patience::PATIENCE;
 use toolbus_testkit::skipped::skipped;

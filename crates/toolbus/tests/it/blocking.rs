@@ -8,6 +8,7 @@ use toolbus::wire::oracle::blocking::{Oracles, Settings};
 use toolbus_proto::oracle::felt::{Felt, Leniency};
 use toolbus_proto::tool::{Exit, Failure, FailureKind};
 use toolbus_testkit::patience::eventually;
+use toolbus_testkit::process::await_unread;
 
 use crate::PATIENCE;
 
@@ -94,22 +95,15 @@ fn once(then: &str) -> String {
 #[test]
 fn an_oracle_that_died_between_calls_is_replaced_before_the_next() {
     let mut oracles = oracles();
-    let connection = once("exit");
+    let end = folder("died_between").join("end");
+    let connection = once(&format!("until [ -e {} ]; do :; done; exit", end.display()));
     let first = pid_of(&mut oracles, &connection);
+    let stdin = fs::read_link(format!("/proc/{first}/fd/0")).unwrap();
+    fs::write(&end, "").unwrap();
     eventually("the end of the first", || is_dead(first));
-    assert_ne!(pid_of_the_next(&mut oracles, &connection), first);
-}
-
-/// The process that answers once the end of the one before was noticed. Until then a call may be
-/// written: a process that is just being started elsewhere holds copies of all pipes.
-fn pid_of_the_next(oracles: &mut Oracles, connection: &str) -> i32 {
-    loop {
-        match call(oracles, connection) {
-            Ok(pid) => return i32::try_from(pid).unwrap(),
-            // It may have heard us, so no other process may be asked the same.
-            Err(failure) => assert_eq!(failure.kind, FailureKind::Gone),
-        }
-    }
+    // A process that is just being started elsewhere has a copy: it would seem to have heard us.
+    await_unread(&stdin);
+    assert_ne!(pid_of(&mut oracles, &connection), first);
 }
 
 #[test]
@@ -117,7 +111,14 @@ fn an_oracle_that_closed_its_output_is_replaced_as_soon_as_it_is_noticed() {
     let mut oracles = oracles();
     let connection = once("exec 1>&-; cat >/dev/null");
     let first = pid_of(&mut oracles, &connection);
-    assert_ne!(pid_of_the_next(&mut oracles, &connection), first);
+    let second = loop {
+        match call(&mut oracles, &connection) {
+            Ok(pid) => break pid,
+            // It heard us before it closed, so no other process may be asked the same.
+            Err(failure) => assert_eq!(failure.kind, FailureKind::Gone),
+        }
+    };
+    assert_ne!(i32::try_from(second).unwrap(), first);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use expect_test::{Expect, expect};
 use rustix::process::Pid;
-use toolbus::child::{EnvPolicy, Exit, Process, Program, Signal, diagnose, words};
+use toolbus_engine::child::{EnvPolicy, Exit, Process, Program, Signal, diagnose, words};
 use toolbus_testkit::skipped::skipped;
 
 use crate::PATIENCE;
@@ -144,7 +144,11 @@ fn a_child_begins_with_a_clean_slate() {
         .lines()
         .map(|line| u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap())
         .collect();
-    assert_eq!((masks[0], masks[1] & (1 << (libc::SIGPIPE - 1))), (0, 0), "{text}");
+    assert_eq!(
+        (masks[0], masks[1] & (1 << (rustix::process::Signal::PIPE.as_raw() - 1))),
+        (0, 0),
+        "{text}"
+    );
 
     // A group of its own.
     let mut process = spawn("cat");

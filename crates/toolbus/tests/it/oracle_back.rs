@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use toolbus::bus::back::Back;
-use toolbus::child::supervisor::Restart;
-use toolbus::child::{Exit, Patience, Program};
-use toolbus::engine::calls::Inbox;
 use toolbus::wire::oracle::back::{Options, Oracle};
+use toolbus_engine::calls::Inbox;
+use toolbus_engine::child::supervisor::Restart;
+use toolbus_engine::child::{Exit, Patience, Program};
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle::WIRE;
 use toolbus_proto::oracle::{Functions, Settings};
@@ -31,11 +31,11 @@ const FAITHFUL: &str = "ready; while next; do answer $(printf 0x%x $$); done";
 const QUICK: Patience = Patience {
     stop: Duration::from_millis(50),
     signal: Duration::from_millis(50),
-    ..Patience::ORACLE
+    ..toolbus::wire::oracle::PATIENCE
 };
 
 fn oracle(script: &str) -> Oracle {
-    oracle_with(script, Patience::ORACLE)
+    oracle_with(script, toolbus::wire::oracle::PATIENCE)
 }
 
 fn oracle_with(script: &str, patience: Patience) -> Oracle {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use toolbus::child::supervisor::{Conversations, Event, Order, Restart, RunId, Supervisor};
-use toolbus::child::{Exit, Patience};
+use toolbus_engine::child::Exit;
+use toolbus_engine::child::supervisor::{Conversations, Event, Order, Restart, RunId, Supervisor};
 use toolbus_proto::channel::{Down, Notice, Outbox, Ticket};
 use toolbus_proto::oracle::WIRE;
 use toolbus_proto::oracle::{Client, Functions, Settings};
@@ -37,7 +37,8 @@ struct Host {
 impl Host {
     fn new() -> Host {
         let make = || Client::new(Settings::default(), Functions::default());
-        let supervisor = Supervisor::new("oracle", Patience::ORACLE, Restart::OnDemand);
+        let supervisor =
+            Supervisor::new("oracle", toolbus::wire::oracle::PATIENCE, Restart::OnDemand);
         Host {
             clock: Clock::new(),
             conversations: Conversations::new(supervisor, make),

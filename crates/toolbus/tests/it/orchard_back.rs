@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use toolbus::bus::back::Back;
-use toolbus::child::supervisor::Restart;
-use toolbus::child::{Exit, Patience, Program};
-use toolbus::engine::calls::Inbox;
 use toolbus::wire::orchard::back::{Options, Orchard};
 use toolbus::wire::orchard::probe::probe;
+use toolbus_engine::calls::Inbox;
+use toolbus_engine::child::supervisor::Restart;
+use toolbus_engine::child::{Exit, Patience, Program};
 use toolbus_proto::channel::Notice;
 use toolbus_proto::json::Json;
 use toolbus_proto::orchard::{Settings, WIRE};
@@ -31,7 +31,7 @@ fn program(steps: &[&str]) -> Program {
 }
 
 fn provider(parts: &[&[&str]]) -> Orchard {
-    provider_with(Patience::ORCHARD, parts)
+    provider_with(toolbus::wire::orchard::PATIENCE, parts)
 }
 
 fn provider_with(patience: Patience, parts: &[&[&str]]) -> Orchard {
@@ -141,7 +141,8 @@ fn a_provider_that_died_is_started_again_by_the_next_call() {
 fn a_provider_that_cannot_be_read_is_killed_at_once() {
     run(async {
         // Had it got a SIGTERM first, nobody would live to see its end.
-        let patience = Patience { signal: Duration::from_secs(1 << 20), ..Patience::ORCHARD };
+        let patience =
+            Patience { signal: Duration::from_secs(1 << 20), ..toolbus::wire::orchard::PATIENCE };
         let steps = ["ignore-term", "read", "say", "{\"id\":", "stay"];
         let back = provider_with(patience, &[&steps]);
         let failure = call(&back).await.unwrap_err();

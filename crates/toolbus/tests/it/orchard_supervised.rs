@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
-use toolbus::child::supervisor::{Conversations, Event, Order, Restart, RunId, Supervisor};
-use toolbus::child::{Exit, Patience};
+use toolbus_engine::child::Exit;
+use toolbus_engine::child::supervisor::{Conversations, Event, Order, Restart, RunId, Supervisor};
 use toolbus_proto::channel::{Down, Outbox, Ticket};
 use toolbus_proto::orchard::{Client, Settings};
 use toolbus_proto::tool::Call;
@@ -170,7 +170,7 @@ struct Host {
 impl Host {
     fn new() -> Host {
         let make = || Client::new(Settings::new("e"));
-        let supervisor = Supervisor::new("e", Patience::ORCHARD, Restart::OnDemand);
+        let supervisor = Supervisor::new("e", toolbus::wire::orchard::PATIENCE, Restart::OnDemand);
         Host {
             clock: Clock::new(),
             conversations: Conversations::new(supervisor, make),

@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use toolbus::chance::OsRandom;
-use toolbus::engine::blocking::serving::serve_talking;
+use toolbus_engine::blocking::serving::serve_talking;
+use toolbus_engine::chance::OsRandom;
 use toolbus_proto::channel::{Down, Ended};
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::{Server, ServerSettings};

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use toolbus::bus::back::Back;
-use toolbus::child::shell::{self, Limits, Ran};
-use toolbus::engine::calls::Inbox;
 use toolbus::wire::oracle::blocking::{Oracles, Settings};
 use toolbus::wire::oracle::shell::Shell;
+use toolbus_engine::calls::Inbox;
+use toolbus_engine::child::shell::{self, Limits, Ran};
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle;
 use toolbus_proto::oracle::WIRE;
@@ -146,8 +146,7 @@ fn a_command_behind_the_bus_can_be_late_cancelled_and_shut_down() {
         let (inbox, slot) = Inbox::new();
         let uplink = shell.start(Call::of(now, exec("sleep 600")), slot);
         drop(uplink);
-        let cancelled =
-            inbox.whole(toolbus::engine::calls::RunningCall::ended()).await.unwrap_err();
+        let cancelled = inbox.whole(toolbus_engine::calls::RunningCall::ended()).await.unwrap_err();
         assert_eq!(cancelled.kind, FailureKind::Cancelled);
 
         let (inbox, slot) = Inbox::new();

@@ -10,9 +10,9 @@ use std::thread;
 
 use bytes::BytesMut;
 use rustix::fs::OFlags;
-use toolbus::child::{Exit, Process, Program};
-use toolbus::transport::pipe::{Input, Output, Watch};
-use toolbus::transport::stdio;
+use toolbus_engine::child::{Exit, Process, Program};
+use toolbus_engine::transport::pipe::{Input, Output, Watch};
+use toolbus_engine::transport::stdio;
 use toolbus_testkit::terminal;
 
 use crate::PATIENCE;

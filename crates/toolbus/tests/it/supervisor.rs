@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
-use toolbus::child::supervisor::{
+use toolbus_engine::child::supervisor::{
     Comeback, Conversations, Event, Order, Restart, RunId, Supervisor, Why,
 };
-use toolbus::child::{Exit, Meanwhile, Patience};
+use toolbus_engine::child::{Exit, Meanwhile, Patience};
 use toolbus_proto::channel::{Down, Farewell, Fault, Notice, Outbox, Proof, Readiness, Ticket, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
 use toolbus_testkit::plain::{Client, Limits};
@@ -25,7 +25,7 @@ const PATIENCE: Patience = Patience {
     back_off: Duration::from_millis(100),
     back_off_max: Duration::from_millis(300),
     meanwhile: Meanwhile::Wait,
-    ..Patience::ORACLE
+    ..toolbus::wire::oracle::PATIENCE
 };
 
 fn check(expect: Expect) {

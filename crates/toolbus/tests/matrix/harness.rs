@@ -13,9 +13,9 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
 use toolbus::address::{Address, Purpose};
 use toolbus::bus::Bus;
-use toolbus::engine::calls::Inbox;
 use toolbus::peer::Registry;
 use toolbus::peer::settings::Settings;
+use toolbus_engine::calls::Inbox;
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
@@ -150,12 +150,21 @@ impl Trials {
         is_limited: bool,
         tries: impl Tries + 'static,
     ) -> Trials {
+        Trials::of_two(address.clone(), is_limited.then_some(address), tries).await
+    }
+
+    /// The same where a second connection may lead to the same process: then what cannot be taken
+    /// back is seen at `apart`.
+    pub(crate) async fn of_two(
+        address: Address,
+        apart: Option<Address>,
+        tries: impl Tries + 'static,
+    ) -> Trials {
         let tries = Rc::new(tries);
-        let (together, apart) =
-            Capability::ALL.split_at(Capability::ALL.len() - usize::from(is_limited));
-        assert!(apart.iter().all(|what| *what == Capability::Cancelled));
-        let late =
-            is_limited.then(|| spawn_local(on_one_bus(address.clone(), tries.clone(), apart)));
+        let (together, last) =
+            Capability::ALL.split_at(Capability::ALL.len() - usize::from(apart.is_some()));
+        assert!(last.iter().all(|what| *what == Capability::Cancelled));
+        let late = apart.map(|apart| spawn_local(on_one_bus(apart, tries.clone(), last)));
         Trials { seen: on_one_bus(address, tries, together).await, late }
     }
 
@@ -185,10 +194,11 @@ async fn on_one_bus(
     seen
 }
 
-struct Pair {
-    back: &'static Fixture,
+/// One whose back has the built-in tools.
+pub(crate) struct Pair {
+    pub(crate) back: &'static Fixture,
     /// As [`is_in_vain`] has it.
-    is_in_vain: bool,
+    pub(crate) is_in_vain: bool,
 }
 
 /// Does `docs/bridges.md` say that a call of this pair cannot be taken back, so that the next is

@@ -55,7 +55,7 @@ pub(crate) fn tests() -> impl Iterator<Item = (String, crate::Test)> {
 /// Goes on as a peer, if this process was started to be one; is it over then?
 pub(crate) fn was_peer(args: &[String]) -> bool {
     let Some((front, address)) = asked_to_serve(args) else { return false };
-    serve(front, &address);
+    serve(front, &address, args);
     true
 }
 
@@ -83,10 +83,11 @@ fn fixtures() -> Vec<(&'static str, &'static Fixture)> {
     FIXTURES.into_iter().chain([("plain", &PLAIN)]).collect()
 }
 
-fn serve(kind: &'static dyn PeerKind, address: &Address) {
+fn serve(kind: &'static dyn PeerKind, address: &Address, args: &[String]) {
     run(async {
         let bus = Bus::of_addresses(std::slice::from_ref(address), &Settings::default()).unwrap();
-        let served = kind.front().unwrap().serve_stdio(bus.clone()).await;
+        let say = |line: &str| eprintln!("{line}");
+        let served = kind.front().unwrap().serve_stdio(bus.clone(), args, say).await;
         bus.shutdown().await;
         served.unwrap()
     });
@@ -145,7 +146,7 @@ fn its_keys_are_read() {
     let error = read("[back.x]\nconnect = \"plain+stdio:x\"\nfunctions = []").unwrap_err();
     assert_eq!(error.to_string(), "line 3: `back.x.functions` is only for oracle backs");
     let error = read("[front.x]\nserve = \"plain+stdio:x\"").unwrap_err().to_string();
-    assert_eq!(error, "line 2: `front.x.serve`: nobody can listen on `plain+stdio:x`");
+    assert_eq!(error, "line 2: `front.x.serve`: cannot listen on `plain+stdio:x`");
 }
 
 fn its_peers_are_called() {

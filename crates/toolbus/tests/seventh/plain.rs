@@ -79,7 +79,7 @@ impl FrontKind for Plain {
         "plain callers"
     }
 
-    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
+    fn serve_stdio(&self, bus: Bus, _words: &[String], _say: fn(&str)) -> ServedOnce {
         Box::pin(program::serve_stdio(bus, Server::new(Limits::default())))
     }
 }

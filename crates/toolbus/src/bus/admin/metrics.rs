@@ -13,10 +13,13 @@ use std::time::{Duration, Instant, SystemTime};
 use toolbus_proto::tool::{Failure, FailureKind, ToolName};
 
 use crate::bus::health::Health;
-use crate::bus::observe::{CallEnd, ObservedCall, Observer};
+use crate::bus::observe::{CallEnd, Kept, ObservedCall, Observer};
 
 /// The name under which calls of tools are counted that their back has not listed.
 pub(super) const OTHER: &str = "(other)";
+
+/// The name under which calls are counted that are no caller's of the config.
+const NO_CALLER: &str = "(none)";
 
 /// The upper bounds of the buckets of a duration, in seconds, as they are written.
 pub(super) const BOUNDS: [(&str, Duration); 15] = [
@@ -37,6 +40,9 @@ pub(super) const BOUNDS: [(&str, Duration); 15] = [
     ("60", Duration::from_secs(60)),
 ];
 
+/// A back, its tool, and the reason for which the lock refused a call of it.
+type LockRefused = (Arc<str>, Arc<str>, &'static str);
+
 /// All numbers of a bus. They outlive a reload.
 pub struct Metrics {
     pub(super) since: SystemTime,
@@ -45,6 +51,25 @@ pub struct Metrics {
     fronts: RefCell<HashMap<Arc<str>, Cell<u64>>>,
     /// Calls that were for no back, by the way they failed.
     pub(super) refused: [Cell<u64>; FailureKind::ALL.len()],
+    /// Calls by who made them; none are counted where the config has neither callers nor limits.
+    callers: RefCell<HashMap<Arc<str>, Rc<CallerSeries>>>,
+    /// Calls that a limit kept from their back, by its name and by how.
+    limited: RefCell<BTreeMap<(Arc<str>, &'static str), u64>>,
+    /// Calls that the lock refused, by back, tool and reason.
+    lock_refused: RefCell<BTreeMap<LockRefused, u64>>,
+    /// Searches by front, and whether they found something.
+    searches: RefCell<BTreeMap<(Arc<str>, bool), u64>>,
+}
+
+/// How many tools have a number of their own that the lock has refused.
+const REFUSED_MAX: usize = 1000;
+
+/// The numbers of one caller.
+#[derive(Default)]
+pub(super) struct CallerSeries {
+    begun: Cell<u64>,
+    pub(super) ended: Cell<u64>,
+    pub(super) failed: [Cell<u64>; FailureKind::ALL.len()],
 }
 
 /// The numbers of one back.
@@ -75,6 +100,10 @@ impl Default for Metrics {
             backs: RefCell::default(),
             fronts: RefCell::default(),
             refused: Default::default(),
+            callers: RefCell::default(),
+            limited: RefCell::default(),
+            lock_refused: RefCell::default(),
+            searches: RefCell::default(),
         }
     }
 }
@@ -105,6 +134,70 @@ impl Metrics {
             (name, count)
         });
         self.fronts.replace(followed.collect());
+        let backs = self.backs.borrow();
+        self.lock_refused.borrow_mut().retain(|(back, ..), _| backs.contains_key(back));
+        let fronts = self.fronts.borrow();
+        self.searches.borrow_mut().retain(|(front, _), _| fronts.contains_key(front));
+    }
+
+    /// Counts the calls that come by this, too.
+    pub(crate) fn follow_also(&self, front: Option<Arc<str>>) {
+        let mut fronts = self.fronts.borrow_mut();
+        front.into_iter().for_each(|front| _ = fronts.entry(front).or_default());
+    }
+
+    /// Counts the calls of these callers from now on, and of all others together, if there are
+    /// callers or limits to be counted; and forgets those that are gone.
+    pub(crate) fn follow_callers(&self, callers: Option<&[Arc<str>]>) {
+        let mut before = self.callers.take();
+        let names =
+            callers.into_iter().flat_map(|names| names.iter().cloned().chain([NO_CALLER.into()]));
+        let followed: HashMap<_, _> = names
+            .map(|name| {
+                let series = before.remove(&name).unwrap_or_default();
+                (name, series)
+            })
+            .collect();
+        self.limited.borrow_mut().retain(|(limit, _), _| match limit.strip_prefix("caller.") {
+            None => callers.is_some(),
+            Some(rest) => followed.contains_key(rest.split('.').next().unwrap_or(rest)),
+        });
+        self.callers.replace(followed);
+    }
+
+    /// The numbers of each caller.
+    pub(super) fn by_caller(&self) -> BTreeMap<Arc<str>, Rc<CallerSeries>> {
+        self.callers.borrow().iter().map(|(name, series)| (name.clone(), series.clone())).collect()
+    }
+
+    /// How many calls each limit has kept from their backs, and how.
+    pub(super) fn limited(&self) -> BTreeMap<(Arc<str>, &'static str), u64> {
+        self.limited.borrow().clone()
+    }
+
+    /// How many calls the lock has refused, by back, tool and reason.
+    pub(super) fn lock_refused(&self) -> BTreeMap<LockRefused, u64> {
+        self.lock_refused.borrow().clone()
+    }
+
+    /// How many searches there were by each front, and whether they found something.
+    pub(super) fn searches(&self) -> BTreeMap<(Arc<str>, bool), u64> {
+        self.searches.borrow().clone()
+    }
+
+    fn refused_by_lock(&self, back: &Arc<str>, tool: &str, reason: &'static str) {
+        let mut all = self.lock_refused.borrow_mut();
+        let mut key = (back.clone(), Arc::from(tool), reason);
+        // What callers make up is counted in one place.
+        if REFUSED_MAX <= all.len() && !all.contains_key(&key) {
+            key.1 = OTHER.into();
+        }
+        *all.entry(key).or_default() += 1;
+    }
+
+    fn caller_of(&self, call: &ObservedCall) -> Option<Rc<CallerSeries>> {
+        let callers = self.callers.borrow();
+        callers.get(call.caller.as_deref().unwrap_or(NO_CALLER)).cloned()
     }
 
     /// All tools that were called, by back and name.
@@ -129,11 +222,22 @@ impl Metrics {
 }
 
 impl Observer for Metrics {
+    fn limits(&self, limit: &Arc<str>, reason: &'static str) {
+        *self.limited.borrow_mut().entry((limit.clone(), reason)).or_default() += 1;
+    }
+
     fn begins(&self, call: &ObservedCall) -> Result<(), Failure> {
+        // It is no call of a tool.
+        if let Some(Kept::Searched(_)) = call.kept {
+            return Ok(());
+        }
         if let Some(front) = self.fronts.borrow().get(&call.front) {
             add(front, 1);
         }
-        if let Some(back) = &call.back
+        if let Some(caller) = self.caller_of(call) {
+            add(&caller.begun, 1);
+        }
+        if let Some(back) = call.back.as_ref().filter(|_| !call.is_hidden())
             && let Some(back) = self.backs.borrow_mut().get_mut(back)
         {
             add(&back.tool_begun(call).begun, 1);
@@ -142,10 +246,30 @@ impl Observer for Metrics {
     }
 
     fn ends(&self, call: &ObservedCall, end: &CallEnd<'_>) -> Result<(), Failure> {
-        match &call.back {
+        if let Some(Kept::Searched(has_found)) = call.kept {
+            *self.searches.borrow_mut().entry((call.front.clone(), has_found)).or_default() += 1;
+            return Ok(());
+        }
+        if let (Some(back), Some(reason)) = (&call.back, end.lock_reason()) {
+            self.refused_by_lock(back, call.tool.as_str(), reason);
+        }
+        if let Some(caller) = self.caller_of(call) {
+            add(&caller.ended, 1);
+            if let Some(kind) = end.failed {
+                add(&caller.failed[place(kind)], 1);
+            }
+        }
+        if let (Some(Kept::Limited(limit)), Some(reason)) = (&call.kept, end.reason()) {
+            self.limits(limit, reason);
+        }
+        // Who is not shown a tool is not told by numbers either that it is there.
+        match call.back.as_ref().filter(|_| !call.is_hidden()) {
             Some(back) => {
                 if let Some(back) = self.backs.borrow_mut().get_mut(back) {
-                    back.health.called(end.failure);
+                    // It was not asked, if a limit kept the call from it.
+                    if call.kept.is_none() {
+                        back.health.called(end.failure);
+                    }
                     back.tool_ended(call).end(call, end);
                 }
             }
@@ -203,6 +327,12 @@ impl Series {
         }
     }
 
+    pub(super) fn in_flight(&self) -> u64 {
+        self.begun.get().saturating_sub(self.ended.get())
+    }
+}
+
+impl CallerSeries {
     pub(super) fn in_flight(&self) -> u64 {
         self.begun.get().saturating_sub(self.ended.get())
     }

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Mistake, Problem};
-use super::key::{KeyKind, Value};
+use super::key::{Key, KeyKind, Value, Values};
 use crate::address::{Address, Purpose};
 use crate::did_you_mean::nearest;
 use crate::peer::Registry;
@@ -26,22 +26,30 @@ pub(super) struct Source<'a> {
     pub(super) registry: &'a Registry,
     /// What is wrong so far.
     pub(super) faults: &'a Faults,
-    /// What is not there, where that is no mistake of the config.
-    pub(super) missing: Option<&'a RefCell<Vec<Problem>>>,
+    /// What single backs ask for and is not there.
+    pub(super) lacks: &'a Faults,
+    /// The same of the back that is read, where that is no mistake of the config.
+    pub(super) missing: Option<&'a Faults>,
 }
 
 impl Source<'_> {
     pub(super) fn fault(&self, at: &Range<usize>, problem: Problem) -> Fault {
+        let mistake = Mistake { line: self.line(at), problem: Box::new(problem) };
+        Fault { at: at.start, mistake }
+    }
+
+    /// The line of a place, counted from one.
+    pub(super) fn line(&self, at: &Range<usize>) -> usize {
         let before = self.text.get(..at.start).unwrap_or(self.text);
-        let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
-        Fault { at: at.start, mistake: Mistake { line, problem: Box::new(problem) } }
+        before.bytes().filter(|&byte| byte == b'\n').count() + 1
     }
 }
 
 /// A mistake, and its place to the byte: two of one line are told in their order.
+#[derive(Debug, Clone)]
 pub(super) struct Fault {
-    at: usize,
-    mistake: Mistake,
+    pub(super) at: usize,
+    pub(super) mistake: Mistake,
 }
 
 /// Mistakes that reading goes on after, so that all are told at once.
@@ -58,9 +66,20 @@ impl Faults {
         read.map_err(|fault| self.note(fault)).ok()
     }
 
-    pub(super) fn finish(self) -> Result<(), ConfigError> {
+    /// All of them, in the order of the file.
+    pub(super) fn in_order(self) -> Vec<Fault> {
         let mut faults = self.0.into_inner();
         faults.sort_by_key(|fault| fault.at);
+        faults
+    }
+
+    /// What each is about, in the order in which they were noted.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        self.0.borrow().iter().map(|fault| Problem::clone(&fault.mistake.problem)).collect()
+    }
+
+    pub(super) fn finish(self) -> Result<(), ConfigError> {
+        let faults = self.in_order();
         match faults.is_empty() {
             true => Ok(()),
             false => {
@@ -97,6 +116,11 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Keys<'a> {
+    /// Where the config lies.
+    pub(super) fn folder(&self) -> &'a Path {
+        self.source.folder
+    }
+
     pub(super) fn new(
         source: Source<'a>,
         path: String,
@@ -231,8 +255,25 @@ impl<'a> Entry<'a> {
         Some(self.value.as_array()?.iter().enumerate().map(element).collect())
     }
 
+    /// Where its key stands, from its first byte to its last.
+    pub(super) fn key_range(&self) -> Range<usize> {
+        self.key_at.clone()
+    }
+
+    /// Where its key stands.
+    pub(super) fn start(&self) -> usize {
+        self.key_at.start
+    }
+
+    /// The same value, called otherwise.
+    pub(super) fn called(&self, path: &str) -> Entry<'a> {
+        let Entry { source, name, value, .. } = *self;
+        let (key_at, at) = (self.key_at.clone(), self.at.clone());
+        Entry { source, path: path.to_owned(), name, key_at, value, at }
+    }
+
     /// The same, where something may be missing that the environment or a file should have.
-    pub(super) fn lacking<'b>(&'b self, missing: &'b RefCell<Vec<Problem>>) -> Entry<'b> {
+    pub(super) fn lacking<'b>(&'b self, missing: &'b Faults) -> Entry<'b> {
         let (path, name, key_at, at) = (self.path.clone(), self.name, &self.key_at, &self.at);
         let (key_at, at) = (key_at.clone(), at.clone());
         let source = Source { missing: Some(missing), ..self.source };
@@ -246,6 +287,7 @@ impl<'a> Entry<'a> {
             KeyKind::Texts => Value::Texts(self.strings()?),
             KeyKind::Bool => Value::Bool(self.bool()?),
             KeyKind::Duration => Value::Duration(self.duration()?),
+            KeyKind::DurationOrNone => Value::Duration(self.duration_or_none()?),
             KeyKind::Size => Value::Number(self.size()?),
             KeyKind::HeldSize => Value::Number(self.size_by(units::held_size)?),
             KeyKind::Count => Value::Number(self.count()?),
@@ -254,9 +296,70 @@ impl<'a> Entry<'a> {
                 Value::Text(chosen.ok_or_else(|| self.wrong_type(expected))?.to_owned())
             }
             KeyKind::Secret => Value::Secret(self.secret()?),
+            KeyKind::SecretOrFile => Value::Secret(self.secret_or_file()?),
             KeyKind::Secrets => Value::Secrets(self.secrets()?),
             KeyKind::SecretObject => Value::SecretObject(self.secret_object()?),
+            KeyKind::OneOrMoreTexts => Value::Texts(self.one_or_more()?),
+            KeyKind::TextOrFalse => match self.value.as_bool() {
+                Some(false) => Value::Bool(false),
+                Some(true) => return Err(self.wrong_type("false or a string")),
+                None => {
+                    Value::Text(self.string().map_err(|_| self.wrong_type("false or a string"))?)
+                }
+            },
+            KeyKind::TrueOrText => match self.value.as_bool() {
+                Some(is_true) => Value::Bool(is_true),
+                None => {
+                    Value::Text(self.string().map_err(|_| self.wrong_type("true or a string"))?)
+                }
+            },
+            KeyKind::TextsByName => {
+                let texts = |entry: &Entry<'_>| {
+                    let texts = self.source.faults.noted(entry.strings())?;
+                    Some((entry.name.to_owned(), texts))
+                };
+                Value::TextsByName(self.entries()?.iter().filter_map(texts).collect())
+            }
+            KeyKind::Table(keys) => Value::Table(self.table(keys)?),
         })
+    }
+
+    /// The values of a table that has these keys and no others.
+    fn table(&self, known: &'static [Key]) -> Result<Values, Fault> {
+        let mut keys = self.keys()?;
+        let mut values = Values { folder: keys.folder().to_owned(), ..Values::default() };
+        for key in known {
+            if let Some(value) = keys.take(key.name, |entry| entry.value(key.kind)) {
+                values.read.push((key.name, value));
+            }
+        }
+        keys.finish();
+        Ok(values)
+    }
+
+    /// A string, or an array of them.
+    pub(super) fn one_or_more(&self) -> Result<Vec<String>, Fault> {
+        match self.value.as_str() {
+            Some(text) => Ok(vec![text.to_owned()]),
+            None => {
+                let expected = "a string or an array of strings";
+                self.strings().map_err(|_| self.wrong_type(expected))
+            }
+        }
+    }
+
+    /// A key below this table, as in `oauth.grant`, or the nearest that is there.
+    pub(super) fn fault_below(&self, key: &str, problem: Problem) -> Fault {
+        let (first, rest) = match key.split_once('.') {
+            Some((first, rest)) => (first, Some(rest)),
+            None => (key, None),
+        };
+        let entries = self.entries().unwrap_or_default();
+        match (entries.iter().find(|entry| entry.name == first), rest) {
+            (Some(entry), Some(rest)) => entry.fault_below(rest, problem),
+            (Some(entry), None) => entry.key_fault(problem),
+            (None, _) => self.key_fault(problem),
+        }
     }
 
     pub(super) fn string(&self) -> Result<String, Fault> {
@@ -336,7 +439,11 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn entries<'a>(source: Source<'a>, path: &str, table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+pub(super) fn entries<'a>(
+    source: Source<'a>,
+    path: &str,
+    table: &'a DeTable<'a>,
+) -> Vec<Entry<'a>> {
     let entry = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
         let name: &'a std::borrow::Cow<'a, str> = key.get_ref();
         Entry {

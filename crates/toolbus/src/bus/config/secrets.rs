@@ -26,6 +26,13 @@ const PLAIN: [&str; 10] =
 impl Entry<'_> {
     /// A text that must not be empty, without the blanks and line ends around it.
     pub(super) fn secret(&self) -> Result<Secret<String>, Fault> {
+        let secret = self.secret_or_file()?;
+        secrets::hide(secret.reveal());
+        Ok(secret)
+    }
+
+    /// The same that may be the path of a file, so that it is not hidden wherever it stands.
+    pub(super) fn secret_or_file(&self) -> Result<Secret<String>, Fault> {
         let text = self.string()?;
         let Some(expanded) = self.expanded(&text)? else {
             return Ok(Secret::new(String::new()));
@@ -38,10 +45,7 @@ impl Entry<'_> {
                     _ => self.without(empty).map(|()| Secret::new(String::new())),
                 }
             }
-            secret => {
-                secrets::hide(secret);
-                Ok(Secret::new(secret.to_owned()))
-            }
+            secret => Ok(Secret::new(secret.to_owned())),
         }
     }
 
@@ -53,6 +57,13 @@ impl Entry<'_> {
             Some((entry.name.to_owned(), Secret::new(value.unwrap_or_default())))
         };
         Ok(self.entries()?.iter().filter_map(secret).collect())
+    }
+
+    /// Any value as JSON, its strings expanded.
+    pub(super) fn secret_json(&self) -> Result<Json, Fault> {
+        let mut text = Vec::new();
+        self.try_write_json(&mut text)?;
+        Ok(Json::from_trusted(text))
     }
 
     /// A table as a JSON object, its strings expanded.
@@ -152,7 +163,7 @@ impl Entry<'_> {
     fn without(&self, problem: Problem) -> Result<(), Fault> {
         match self.source.missing {
             Some(missing) => {
-                missing.borrow_mut().push(problem);
+                missing.note(self.fault(problem));
                 Ok(())
             }
             None => Err(self.fault(problem)),

@@ -1,19 +1,29 @@
 //! The tables of the config: which keys each has, and for whom (`docs/config.md`).
 
-use std::cell::RefCell;
 use std::path::Path;
 
+use toml::Spanned;
 use toml::de::DeTable;
+use toolbus_proto::page::PageMode;
+use toolbus_proto::search::Search;
 use toolbus_proto::tool::ToolName;
 
+use super::callers::{caller, limits};
 use super::error::{ConfigError, Problem};
-use super::key::{Key, Values};
+use super::key::{BadValue, Key, Values};
 use super::keys::{Entry, Fault, Faults, Keys, Source};
-use super::{Admin, BackConfig, Config, FrontConfig, JournalConfig};
+use super::views::view;
+use super::{Admin, BackConfig, Config, FrontConfig, JournalConfig, references};
 use crate::address::{Address, Place, Purpose};
-use crate::peer::access::AccessSettings;
+use crate::bus::lock::{Locking, OnChange, OnNew, OnProgram, Rules};
+#[cfg(feature = "oauth")]
+use crate::oauth::tokens::FrontOauth;
+use crate::peer::access::{AccessSettings, is_loopback};
+use crate::peer::at::At;
 use crate::peer::settings::{Missing, ProgramSettings, Restart, Settings};
 use crate::peer::{FrontKind, PeerKind, Registry};
+use crate::scope::Scope;
+use crate::secrets::Secrets;
 
 const JOURNAL_BYTES_MAX: usize = 64 << 20;
 
@@ -23,27 +33,56 @@ pub(super) fn read(
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigError> {
-    let faults = Faults::default();
-    let source = Source { text, folder, env, registry, faults: &faults, missing: None };
+    let read = read_all(registry, folder, text, env);
+    read.faults.finish()?;
+    Ok(read.config)
+}
+
+/// What could be read of a config, and all that is wrong with it.
+pub(super) struct ReadConfig {
+    /// Without the tables that could not be read.
+    pub(super) config: Config,
+    pub(super) faults: Faults,
+    /// What single backs ask for and is not there.
+    pub(super) missing: Faults,
+}
+
+pub(super) fn read_all(
+    registry: &Registry,
+    folder: &Path,
+    text: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> ReadConfig {
+    let (faults, missing) = (Faults::default(), Faults::default());
+    let lacks = &missing;
+    let source = Source { text, folder, env, registry, faults: &faults, lacks, missing: None };
     let table = DeTable::parse(text).map_err(|error| {
         // Its own rendering would show the line, and with it what may be a secret.
         let message = error.message().to_owned();
         source.fault(&error.span().unwrap_or(0..0), Problem::Syntax { message })
     });
-    let config = faults.noted(table).map(|table| config(source, table.get_ref()));
-    faults.finish()?;
-    Ok(config.unwrap_or_default())
+    let secrets = Secrets::within();
+    let scope = Scope::current().knowing(secrets.clone());
+    let read = |table: Spanned<DeTable<'_>>| scope.enter(|| config(source, table.get_ref()));
+    let config = faults.noted(table).map(read);
+    ReadConfig { config: Config { secrets, ..config.unwrap_or_default() }, faults, missing }
 }
 
 fn config(source: Source<'_>, table: &DeTable<'_>) -> Config {
     let mut keys = Keys::new(source, String::new(), 0..0, table);
-    let config = Config {
+    let mut config = Config {
         backs: keys.take("back", |entry| each(entry, back)).unwrap_or_default(),
         fronts: keys.take("front", |entry| each(entry, front)).unwrap_or_default(),
+        views: keys.take("view", |entry| each(entry, view)).unwrap_or_default(),
+        callers: keys.take("caller", |entry| each(entry, caller)).unwrap_or_default(),
+        views_and_callers: references::in_order(source, table),
         journal: keys.take("journal", journal).flatten(),
         admin: keys.take("admin", admin).flatten(),
+        locking: keys.take("lock", locking).unwrap_or_default(),
+        secrets: Secrets::default(),
     };
     keys.finish();
+    references::resolve(source, table, &mut config);
     config
 }
 
@@ -56,7 +95,8 @@ fn each<T>(
         let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let faults = entry.source.faults;
         if entry.name.is_empty() || !entry.name.chars().all(is_letter) || entry.name == "toolbus" {
-            faults.note(entry.key_fault(Problem::Name { name: entry.name.to_owned() }));
+            let (key, name) = (entry.path.clone(), entry.name.to_owned());
+            faults.note(entry.key_fault(Problem::Name { key, name }));
         }
         faults.noted(read(entry)).flatten()
     };
@@ -65,14 +105,25 @@ fn each<T>(
 
 /// `None` if there is a mistake in it, which is noted.
 fn back(entry: &Entry<'_>) -> Result<Option<BackConfig>, Fault> {
+    let missing = Faults::default();
+    let back = back_lacking(&missing, &entry.lacking(&missing));
+    for fault in missing.in_order() {
+        entry.source.lacks.note(fault);
+    }
+    back
+}
+
+fn back_lacking(missing: &Faults, entry: &Entry<'_>) -> Result<Option<BackConfig>, Fault> {
     let registry = entry.source.registry;
-    let missing = RefCell::default();
-    let entry = &entry.lacking(&missing);
     let mut keys = entry.keys()?;
     let address = keys.need("connect", |entry| entry.address(Purpose::Call));
     let allow = keys.take("allow", Entry::strings);
+    let back_name = entry.name.to_owned();
+    let lock = keys.take("lock", Entry::bool).unwrap_or(true);
+    let limits = limits(&mut keys);
     let settings = Settings {
         name: Some(entry.name.to_owned()),
+        pin: keys.take("pin", Entry::bool),
         timeout: keys.take("timeout", Entry::duration),
         start_timeout: keys.take("start_timeout", Entry::duration),
         stop_timeout: keys.take("stop_timeout", Entry::duration),
@@ -82,6 +133,16 @@ fn back(entry: &Entry<'_>) -> Result<Option<BackConfig>, Fault> {
                 "never" => Some(Restart::Never),
                 _ => None,
             })
+        }),
+        idle_stop: keys.take("idle_stop", |entry| {
+            let time = entry.duration()?;
+            match &address {
+                Some(address) if !address.kind().keeps_running(address) => {
+                    let (key, back) = (entry.path.clone(), back_name.clone());
+                    Err(entry.fault(Problem::NoProgram { key, back }))
+                }
+                _ => Ok(time),
+            }
         }),
         ..Settings::default()
     };
@@ -93,10 +154,20 @@ fn back(entry: &Entry<'_>) -> Result<Option<BackConfig>, Fault> {
     let settings = Settings { program: program(&mut keys, &address), ..settings };
     let values = of_kind(&mut keys, &address, registry, PeerKind::back_keys);
     keys.finish();
+    note_mistakes(entry, address.kind().mistakes(&entry.path, &values));
     let settings = address.kind().configure(&values, settings);
-    let settings = Settings { missing: told_missing(&missing.borrow()), ..settings };
+    let settings = Settings { missing: told_missing(&missing.problems()), ..settings };
     let allow = allow.map(|names| names.into_iter().map(ToolName::new).collect());
-    Ok(Some(BackConfig { name: entry.name.to_owned(), address, allow, settings }))
+    let name = entry.name.to_owned();
+    Ok(Some(BackConfig { name, address, allow, lock, limits, settings }))
+}
+
+/// What a kind of peer says of values that are well written, each by itself.
+fn note_mistakes(entry: &Entry<'_>, mistakes: Vec<BadValue>) {
+    for BadValue { key, message, hint } in mistakes {
+        let problem = Problem::Said { key: format!("{}.{key}", entry.path), message, hint };
+        entry.source.faults.note(entry.fault_below(&key, problem));
+    }
 }
 
 /// All that a back needs and is not there, as its calls are told it.
@@ -131,12 +202,12 @@ fn of_kind(
     registry: &Registry,
     keys_of: impl Fn(&'static dyn PeerKind) -> &'static [Key],
 ) -> Values {
-    let mut values = Values::default();
+    let mut values = Values { folder: keys.folder().to_owned(), ..Values::default() };
     let own = address.kind();
     for key in keys_of(own) {
         keys.only_for(key.only_for, key.applies_to(address));
         if let Some(value) = keys.take(key.name, |entry| entry.value(key.kind)) {
-            values.0.push((key.name, value));
+            values.read.push((key.name, value));
         }
     }
     // Behind its own, since two kinds may have keys of one name.
@@ -179,6 +250,12 @@ fn front(entry: &Entry<'_>) -> Result<Option<FrontConfig>, Fault> {
     });
     let keys_of = |kind: &'static dyn PeerKind| kind.front().map_or(&[][..], FrontKind::keys);
     let list_timeout = keys.take("list_timeout", Entry::duration_or_none);
+    let search = keys.take("search", search);
+    let always = keys.take("always", super::views::patterns);
+    // Whom it is for is read when all callers are known.
+    keys.take("callers", |_| Ok(()));
+    let view = keys.take("view", Entry::string);
+    let limits = limits(&mut keys);
     let Some(serve) = serve else {
         keys.pass_over(names_of(registry, keys_of));
         keys.finish();
@@ -186,8 +263,30 @@ fn front(entry: &Entry<'_>) -> Result<Option<FrontConfig>, Fault> {
     };
     let values = of_kind(&mut keys, &serve, registry, keys_of);
     keys.finish();
-    let settings = serve.kind().front().map(|front| front.settings(&values)).unwrap_or_default();
-    Ok(Some(FrontConfig { name: entry.name.to_owned(), serve, list_timeout, settings }))
+    let front = serve.kind().front();
+    note_mistakes(
+        entry,
+        front.map(|front| front.mistakes(&entry.path, &values)).unwrap_or_default(),
+    );
+    #[cfg(feature = "oauth")]
+    let oauth = values.table("oauth").and_then(|table| {
+        let read = FrontOauth::read(&format!("{}.oauth", entry.path), &table);
+        read.map_err(|mistakes| note_mistakes(entry, mistakes)).ok().map(std::sync::Arc::new)
+    });
+    let settings = front.map(|front| front.settings(&values)).unwrap_or_default();
+    Ok(Some(FrontConfig {
+        name: entry.name.to_owned(),
+        serve,
+        list_timeout,
+        search,
+        always,
+        callers: None,
+        view,
+        limits,
+        #[cfg(feature = "oauth")]
+        oauth,
+        settings,
+    }))
 }
 
 fn journal(entry: &Entry<'_>) -> Result<Option<JournalConfig>, Fault> {
@@ -217,11 +316,62 @@ fn admin(entry: &Entry<'_>) -> Result<Option<Admin>, Fault> {
         origins: keys.take("origins", Entry::strings).unwrap_or_default(),
         hosts: keys.take("hosts", Entry::strings).unwrap_or_default(),
     };
+    let page =
+        keys.take("page", |entry| choice(entry, "\"look\", \"call\" or \"off\"", PageMode::parse));
+    let page_values = keys.take("page_values", Entry::bool).unwrap_or(true);
     keys.finish();
-    Ok(listen.map(|listen| Admin { listen, access }))
+    Ok(listen.map(|listen: At| {
+        // Where others can reach us, somebody has to want it.
+        let usual = if is_loopback(&listen.host) { PageMode::Look } else { PageMode::Off };
+        Admin { listen, access, page: page.unwrap_or(usual), page_values }
+    }))
 }
 
-fn choice<T>(
+/// `[lock]`: what becomes of what differs from the lock.
+fn locking(entry: &Entry<'_>) -> Result<Locking, Fault> {
+    let mut keys = entry.keys()?;
+    let changed = keys.take("changed", |entry| {
+        choice(entry, "\"refuse\" or \"warn\"", |text| match text {
+            "refuse" => Some(OnChange::Refuse),
+            "warn" => Some(OnChange::Warn),
+            _ => None,
+        })
+    });
+    let new = keys.take("new", |entry| {
+        choice(entry, "\"refuse\", \"warn\" or \"allow\"", |text| match text {
+            "refuse" => Some(OnNew::Refuse),
+            "warn" => Some(OnNew::Warn),
+            "allow" => Some(OnNew::Allow),
+            _ => None,
+        })
+    });
+    let program = keys.take("program", |entry| {
+        choice(entry, "\"warn\", \"refuse\" or \"ignore\"", |text| match text {
+            "warn" => Some(OnProgram::Warn),
+            "refuse" => Some(OnProgram::Refuse),
+            "ignore" => Some(OnProgram::Ignore),
+            _ => None,
+        })
+    });
+    keys.finish();
+    let rules = Rules {
+        changed: changed.unwrap_or_default(),
+        new: new.unwrap_or_default(),
+        program: program.unwrap_or_default(),
+    };
+    Ok(Locking { rules, is_required: true, ..Locking::default() })
+}
+
+pub(super) fn search(entry: &Entry<'_>) -> Result<Search, Fault> {
+    match (entry.value.as_bool(), entry.value.as_str()) {
+        (Some(true), _) => Ok(Search::On),
+        (Some(false), _) => Ok(Search::Off),
+        (_, Some("auto")) => Ok(Search::Auto),
+        _ => Err(entry.wrong_type("true, false or \"auto\"")),
+    }
+}
+
+pub(super) fn choice<T>(
     entry: &Entry<'_>,
     expected: &'static str,
     read: impl FnOnce(&str) -> Option<T>,

@@ -126,6 +126,11 @@ fn every_key_is_read() {
                             ),
                         ],
                     ),
+                    lock: true,
+                    limits: Limits {
+                        rate: None,
+                        in_flight: None,
+                    },
                     settings: Settings {
                         name: Some(
                             "weather",
@@ -142,6 +147,8 @@ fn every_key_is_read() {
                         restart: Some(
                             Never,
                         ),
+                        idle_stop: None,
+                        pin: None,
                         clients: One,
                         era: None,
                         program: ProgramSettings {
@@ -168,6 +175,11 @@ fn every_key_is_read() {
                             token: None,
                             token_env: None,
                             insecure: false,
+                            tls: TlsFiles {
+                                ca: None,
+                                cert: None,
+                                key: None,
+                            },
                         },
                         allow_shell: false,
                         missing: None,
@@ -192,6 +204,15 @@ fn every_key_is_read() {
                                     token: None,
                                     token_env: None,
                                     insecure: false,
+                                    back: Some(
+                                        "weather",
+                                    ),
+                                    oauth: None,
+                                    tls: TlsFiles {
+                                        ca: None,
+                                        cert: None,
+                                        key: None,
+                                    },
                                 },
                             ],
                         ),
@@ -201,6 +222,11 @@ fn every_key_is_read() {
                     name: "math",
                     address: "stdio:./math-oracle",
                     allow: None,
+                    lock: true,
+                    limits: Limits {
+                        rate: None,
+                        in_flight: None,
+                    },
                     settings: Settings {
                         name: Some(
                             "math",
@@ -209,6 +235,8 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        idle_stop: None,
+                        pin: None,
                         clients: One,
                         era: None,
                         program: ProgramSettings {
@@ -222,6 +250,11 @@ fn every_key_is_read() {
                             token: None,
                             token_env: None,
                             insecure: false,
+                            tls: TlsFiles {
+                                ca: None,
+                                cert: None,
+                                key: None,
+                            },
                         },
                         allow_shell: false,
                         missing: None,
@@ -244,6 +277,11 @@ fn every_key_is_read() {
                     name: "stripe",
                     address: "orchard+stdio:./bin/orchard-stripe",
                     allow: None,
+                    lock: true,
+                    limits: Limits {
+                        rate: None,
+                        in_flight: None,
+                    },
                     settings: Settings {
                         name: Some(
                             "stripe",
@@ -252,6 +290,8 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        idle_stop: None,
+                        pin: None,
                         clients: One,
                         era: None,
                         program: ProgramSettings {
@@ -265,6 +305,11 @@ fn every_key_is_read() {
                             token: None,
                             token_env: None,
                             insecure: false,
+                            tls: TlsFiles {
+                                ca: None,
+                                cert: None,
+                                key: None,
+                            },
                         },
                         allow_shell: false,
                         missing: None,
@@ -289,6 +334,11 @@ fn every_key_is_read() {
                     name: "far",
                     address: "mediocre+tcp://h:1",
                     allow: None,
+                    lock: true,
+                    limits: Limits {
+                        rate: None,
+                        in_flight: None,
+                    },
                     settings: Settings {
                         name: Some(
                             "far",
@@ -297,6 +347,8 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        idle_stop: None,
+                        pin: None,
                         clients: One,
                         era: None,
                         program: ProgramSettings {
@@ -310,6 +362,11 @@ fn every_key_is_read() {
                             token: None,
                             token_env: None,
                             insecure: false,
+                            tls: TlsFiles {
+                                ca: None,
+                                cert: None,
+                                key: None,
+                            },
                         },
                         allow_shell: false,
                         missing: None,
@@ -338,6 +395,11 @@ fn every_key_is_read() {
                     name: "web",
                     address: "mcp+https://h/mcp",
                     allow: None,
+                    lock: true,
+                    limits: Limits {
+                        rate: None,
+                        in_flight: None,
+                    },
                     settings: Settings {
                         name: Some(
                             "web",
@@ -346,6 +408,8 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        idle_stop: None,
+                        pin: None,
                         clients: One,
                         era: None,
                         program: ProgramSettings {
@@ -359,6 +423,11 @@ fn every_key_is_read() {
                             token: None,
                             token_env: None,
                             insecure: false,
+                            tls: TlsFiles {
+                                ca: None,
+                                cert: None,
+                                key: None,
+                            },
                         },
                         allow_shell: false,
                         missing: None,
@@ -382,6 +451,15 @@ fn every_key_is_read() {
                                         "TOKEN",
                                     ),
                                     insecure: true,
+                                    back: Some(
+                                        "web",
+                                    ),
+                                    oauth: None,
+                                    tls: TlsFiles {
+                                        ca: None,
+                                        cert: None,
+                                        key: None,
+                                    },
                                 },
                             ],
                         ),
@@ -391,6 +469,11 @@ fn every_key_is_read() {
                     name: "sh",
                     address: "shell:",
                     allow: None,
+                    lock: true,
+                    limits: Limits {
+                        rate: None,
+                        in_flight: None,
+                    },
                     settings: Settings {
                         name: Some(
                             "sh",
@@ -399,6 +482,8 @@ fn every_key_is_read() {
                         start_timeout: None,
                         stop_timeout: None,
                         restart: None,
+                        idle_stop: None,
+                        pin: None,
                         clients: One,
                         era: None,
                         program: ProgramSettings {
@@ -412,6 +497,11 @@ fn every_key_is_read() {
                             token: None,
                             token_env: None,
                             insecure: false,
+                            tls: TlsFiles {
+                                ca: None,
+                                cert: None,
+                                key: None,
+                            },
                         },
                         allow_shell: true,
                         missing: None,
@@ -426,6 +516,15 @@ fn every_key_is_read() {
                     name: "editor",
                     serve: "mcp+http://127.0.0.1:8932/mcp",
                     list_timeout: None,
+                    search: None,
+                    always: None,
+                    callers: None,
+                    view: None,
+                    limits: Limits {
+                        rate: None,
+                        in_flight: None,
+                    },
+                    oauth: None,
                     settings: WireSettings(
                         [
                             McpFrontSettings {
@@ -441,6 +540,11 @@ fn every_key_is_read() {
                                     hosts: [],
                                 },
                                 sse: false,
+                                sessions_over: None,
+                                session_key: None,
+                                session_key_old: None,
+                                sessions_max: None,
+                                connections_max: None,
                             },
                         ],
                     ),
@@ -451,6 +555,15 @@ fn every_key_is_read() {
                     list_timeout: Some(
                         0ns,
                     ),
+                    search: None,
+                    always: None,
+                    callers: None,
+                    view: None,
+                    limits: Limits {
+                        rate: None,
+                        in_flight: None,
+                    },
+                    oauth: None,
                     settings: WireSettings(
                         [
                             MediocreFrontSettings {
@@ -485,6 +598,9 @@ fn every_key_is_read() {
                     ),
                 },
             ],
+            views: [],
+            callers: [],
+            views_and_callers: [],
             journal: Some(
                 JournalConfig {
                     path: "calls.jsonl",
@@ -509,8 +625,21 @@ fn every_key_is_read() {
                         origins: [],
                         hosts: [],
                     },
+                    page: Look,
+                    page_values: true,
                 },
             ),
+            locking: Locking {
+                rules: Rules {
+                    changed: Refuse,
+                    new: Refuse,
+                    program: Warn,
+                },
+                is_required: false,
+                lock: None,
+                is_fresh: false,
+            },
+            secrets: Secrets,
         }
     "#]]
     .assert_debug_eq(&config);
@@ -542,9 +671,9 @@ fn unknown_keys_are_told_with_what_was_meant() {
         ],
         expect![[r#"
             line 1: there is no key `bakc`; did you mean `back`?
-            line 3: there is no key `foo`; it can be back, front, journal, admin
+            line 3: there is no key `foo`; it can be back, front, view, caller, journal, admin, lock
             line 3: there is no key `back.x.timout`; did you mean `timeout`?
-            line 3: there is no key `back.x.zzz`; it can be connect, allow, timeout, start_timeout, stop_timeout, restart
+            line 3: there is no key `back.x.zzz`; it can be connect, allow, lock, rate, in_flight, pin, timeout, start_timeout, stop_timeout, restart, idle_stop
             line 3: there is no key `back.x.function`; did you mean `functions`?
             line 3: `back.x.functions` is only for oracle backs
             line 3: `back.x.cwd` is only for backs on stdio
@@ -553,7 +682,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             line 3: `front.a.list_timeout`: `-1s` is no time at all: it must be more than zero
             line 3: `front.a.origins` is only for fronts over HTTP
             line 3: there is no key `journal.result`; did you mean `results`?
-            line 3: there is no key `admin.port`; it can be listen, token, token_env, insecure, origins, hosts
+            line 3: there is no key `admin.port`; it can be listen, token, token_env, insecure, origins, hosts, page, page_values
         "#]],
     );
 }
@@ -600,7 +729,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
         line 4: there is no key `front.a.tokn`; did you mean `token`?
         line 7: `back.x.connect`: unsupported connection scheme: "mpc+stdio:x"; did you mean `mcp+stdio:x`?
         line 8: `back.x.timeout` must be a time with its unit, as in "30s"
-        line 11: there is no key `back.x.zzz`; it can be connect, allow, timeout, start_timeout, stop_timeout, restart
+        line 11: there is no key `back.x.zzz`; it can be connect, allow, lock, rate, in_flight, pin, timeout, start_timeout, stop_timeout, restart, idle_stop
         line 13: there is no key `back.y.conect`; did you mean `connect`?
         line 14: there is no key `back.y.alow`; did you mean `allow`?
         line 15: `a.b` is no name: letters, digits, `_` and `-` make one, and `toolbus` is taken
@@ -655,7 +784,7 @@ fn values_that_make_no_sense() {
             "[front.a]\nserve = \"127.0.0.1:80\"",
             "[front.a]\nserve = \"stdio:x\"",
             "[front.a]\nserve = \"mediocre+stdio:x\"",
-            "[front.a]\nserve = \"mcp+https://h\"",
+            "[front.a]\nserve = \"mcp+sse://h\"",
             "[front.a]\nserve = \"mcp+http://h/mcp?x=1\"",
             "[admin]",
             "[admin]\nlisten = \"here\"",
@@ -688,10 +817,10 @@ fn values_that_make_no_sense() {
             line 3: `back.x.config.a` must be a finite number
             line 2: `front.a.serve`: unsupported connection scheme: "mcp://127.0.0.1:80/mcp"; did you mean `mcp+http://127.0.0.1:80/mcp`?
             line 2: `front.a.serve`: unsupported connection scheme: "127.0.0.1:80"; did you mean `mcp+http://127.0.0.1:80` or `mediocre+tcp://127.0.0.1:80`?
-            line 2: `front.a.serve`: nobody can listen on `stdio:x`
-            line 2: `front.a.serve`: nobody can listen on `mediocre+stdio:x`
-            line 2: `front.a.serve`: nobody can listen on `mcp+https://h`
-            line 2: `front.a.serve`: nobody can listen on `mcp+http://h/mcp?x=***`
+            line 2: `front.a.serve`: cannot listen on `stdio:x`
+            line 2: `front.a.serve`: cannot listen on `mediocre+stdio:x`
+            line 2: `front.a.serve`: cannot listen on `mcp+sse://h`
+            line 2: `front.a.serve`: cannot listen on `mcp+http://h/mcp?x=***`
             line 1: `admin.listen` is missing
             line 2: `admin.listen`: `here` is no address to listen on; write `HOST:PORT`, `:PORT` or `PORT`, e.g. `127.0.0.1:8932` or `[::1]:8932`
         "#]],
@@ -792,4 +921,51 @@ fn what_is_short_or_says_where_we_are_is_no_secret() {
     Config::parse(text, &env).unwrap();
     let said = "/homes/of-this-test has q7xz5 and q7xz5w-of-this-test";
     assert_eq!(crate::secrets::masked(said), "/homes/of-this-test has q7xz5 and ***");
+}
+
+#[test]
+fn views_and_callers_are_read() {
+    let config = parse(
+        r#"
+        [back.git]
+        connect = "builtin:"
+        in_flight = 3
+        [view.reader]
+        show = ["git.*", "prompt:git.*"]
+        hide = ["git.push*"]
+        hints = { read_only = true }
+        names = "full"
+        instructions = ""
+        [view.reader.tool."git.log"]
+        rename = "history"
+        fixed = { repo = "${KEY}", deep = { a = [1, true, 1.5] } }
+        [caller.ann]
+        token = ["${KEY}", "other"]
+        cert_sha256 = "00:11:22:33:44:55:66:77:88:99:AA:bb:cc:dd:ee:ff:00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff"
+        cert_subject = "O=Orchestra, CN=ann"
+        uid = [0, 7]
+        view = "reader"
+        rate = "60/1m"
+        in_flight = 4
+        limit."git.*" = { rate = "10/1m" }
+        [front.web]
+        serve = "mediocre+http://127.0.0.1:0"
+        callers = ["a*"]
+        view = "reader"
+        rate = "1/500ms"
+        "#,
+    )
+    .unwrap();
+    let [view] = config.views.as_slice() else { panic!("one view") };
+    let rule = &view.tools["git.log"];
+    assert_eq!(rule.fixed.get("repo").unwrap().as_str(), "\"s3cret\"");
+    assert_eq!(rule.fixed.get("deep").unwrap().as_str(), r#"{"a":[1,true,1.5]}"#);
+    assert!(!format!("{config:?}").contains("s3cret"));
+    let [ann] = config.callers.as_slice() else { panic!("one caller") };
+    assert_eq!(ann.known_by, ["token", "cert_sha256", "cert_subject", "uid"]);
+    assert_eq!((ann.tokens.len(), ann.certificates[0][1], &ann.uids[..]), (2, 0x11, &[0, 7][..]));
+    assert_eq!(ann.limits.rate.as_ref().unwrap().as_str(), "60/1m");
+    assert_eq!(ann.limits_by_pattern[0].0.to_string(), "git.*");
+    assert_eq!(config.fronts[0].callers.as_ref().unwrap(), &[CallerName::new("ann")]);
+    assert_eq!(config.backs[0].limits.in_flight, Some(3));
 }

@@ -126,7 +126,7 @@ impl Request<BusHandle> {
     /// nothing is sent before the stream is first asked.
     pub fn stream(self) -> ReplyStream {
         let (bus, call) = self.with(|call| call.options.progress = true).asked();
-        ReplyStream { bus, stage: Stage::Waiting(call.map(Box::new)) }
+        ReplyStream { bus, stage: ReplyState::Waiting(call.map(Box::new)) }
     }
 
     async fn whole(self) -> Result<Reply, Failure> {
@@ -155,10 +155,10 @@ impl IntoFuture for Request<BusHandle> {
 /// A reply that comes bit by bit from a bus on another thread. Dropping it cancels the call.
 pub struct ReplyStream {
     bus: BusHandle,
-    stage: Stage,
+    stage: ReplyState,
 }
 
-enum Stage {
+enum ReplyState {
     /// Not sent yet.
     Waiting(Result<Box<Call>, Failure>),
     Running(mpsc::Receiver<Down>),
@@ -169,19 +169,19 @@ impl ReplyStream {
     /// The next of the reply. [`Event::Done`] or a failure is the last, and then there is
     /// nothing more. A tool whose caller does not ask for more has to wait.
     pub async fn next(&mut self) -> Option<Result<Event, Failure>> {
-        if let Stage::Waiting(call) = &self.stage {
+        if let ReplyState::Waiting(call) = &self.stage {
             let (sender, receiver) = mpsc::channel(EVENTS_MAX);
             // Copied, so that who stops waiting here and comes back has lost nothing.
             let sent = match call.clone() {
                 Ok(call) => self.bus.order(Order::Stream(call, sender)).await,
                 Err(failure) => Err(failure),
             };
-            self.stage = Stage::Running(receiver);
+            self.stage = ReplyState::Running(receiver);
             if let Err(failure) = sent {
                 return self.end(failure);
             }
         }
-        let Stage::Running(events) = &mut self.stage else { return None };
+        let ReplyState::Running(events) = &mut self.stage else { return None };
         loop {
             match events.recv().await {
                 Some(Down::Done(Err(failure))) => return self.end(failure),
@@ -190,7 +190,7 @@ impl ReplyStream {
                     let is_done = matches!(down, Down::Done(_));
                     if let Some(event) = Event::of(down) {
                         if is_done {
-                            self.stage = Stage::Over;
+                            self.stage = ReplyState::Over;
                         }
                         return Some(event);
                     }
@@ -206,7 +206,7 @@ impl ReplyStream {
     }
 
     fn end(&mut self, failure: Failure) -> Option<Result<Event, Failure>> {
-        self.stage = Stage::Over;
+        self.stage = ReplyState::Over;
         Some(Err(failure))
     }
 }

@@ -56,7 +56,7 @@ fn host(
         match builder.open() {
             Ok(bus) => {
                 tell(Ok(()));
-                serve(bus, orders, stop).await;
+                bus.scope.clone().enter_while(serve(bus, orders, stop)).await;
             }
             Err(error) => tell(Err(error)),
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::open::Open;
+use super::open::{Open, begin_of_line};
 
 /// How many files are kept besides the one that is written.
 pub(super) const KEPT: usize = 3;
@@ -25,6 +25,25 @@ pub(super) fn kept(path: &Path, number: usize) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(format!(".{number}"));
     name.into()
+}
+
+/// Not all lines could be written.
+#[derive(Debug)]
+pub(super) struct Cut {
+    /// So many bytes of them are in the file, which are whole lines.
+    pub(super) whole: usize,
+    pub(super) error: io::Error,
+}
+
+impl From<io::Error> for Cut {
+    fn from(error: io::Error) -> Cut {
+        Cut { whole: 0, error }
+    }
+}
+
+/// Where the first of these lines ends.
+pub(super) fn end_of_line(lines: &[u8]) -> usize {
+    lines.iter().position(|byte| *byte == b'\n').map_or(lines.len(), |end| end + 1)
 }
 
 pub(super) struct JournalFile {
@@ -51,33 +70,45 @@ impl JournalFile {
         if self.open.is_some() { Ok(()) } else { self.open() }
     }
 
-    /// Appends a line, which ends with its end.
-    pub(super) fn append(&mut self, now: Instant, line: &[u8]) -> io::Result<()> {
-        let appended = self.try_append(now, line);
-        if appended.is_err() {
-            // By the next line there may be another file, or room in this one.
-            self.open = None;
+    /// Appends lines, each with its end, in as few writes as there are files that take them.
+    pub(super) fn append(&mut self, now: Instant, lines: &[u8]) -> Result<(), Cut> {
+        let mut whole = 0;
+        while whole < lines.len() {
+            if let Err(cut) = self.append_some(now, &lines[whole..], &mut whole) {
+                // By the next line there may be another file, or room in this one.
+                self.open = None;
+                return Err(Cut { whole: whole + cut.whole, ..cut });
+            }
         }
-        appended
+        Ok(())
     }
 
-    fn try_append(&mut self, now: Instant, line: &[u8]) -> io::Result<()> {
+    /// Appends as many of the lines as the file has room for, the first in any case.
+    fn append_some(&mut self, now: Instant, lines: &[u8], whole: &mut usize) -> Result<(), Cut> {
         self.open_if_closed()?;
         if let Some(open) = &mut self.open
             && !open.is_current(now, &self.path)?
         {
             self.open()?;
         }
-        let is_full = |open: &Open| open.is_full(self.bytes_max, line.len());
+        let first = end_of_line(lines);
+        let is_full = |open: &Open| open.is_full(self.bytes_max, first);
         if self.open.as_ref().is_some_and(is_full)
             && self.rotate_again.is_none_or(|again| again <= now)
         {
             self.rotate(now)?;
         }
-        match &mut self.open {
-            Some(open) => open.write(line),
-            None => Err(ErrorKind::NotFound.into()),
-        }
+        let Some(open) = &mut self.open else {
+            return Err(io::Error::from(ErrorKind::NotFound).into());
+        };
+        let room = open.room(self.bytes_max);
+        let fitting = match lines.len() <= room {
+            true => lines.len(),
+            false => begin_of_line(lines, room).max(first),
+        };
+        open.write(&lines[..fitting])?;
+        *whole += fitting;
+        Ok(())
     }
 
     /// Goes on in a new file, unless another process has begun one.

@@ -16,30 +16,22 @@ use crate::time::rfc3339;
 /// The largest arguments and the largest result that a line holds.
 pub(super) const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// Writes lines, each into the room of the last.
+/// Writes lines, one behind the other.
 #[derive(Default)]
 pub(super) struct LineWriter {
-    line: Vec<u8>,
     clock: Clock,
 }
 
-/// What `line` may keep between two lines.
-const ROOM_MAX: usize = 64 << 10;
-
 impl LineWriter {
-    /// The line of a call, with its end.
-    pub(super) fn write(
+    /// Appends the line of a call, with its end.
+    pub(super) fn put(
         &mut self,
+        line: &mut Vec<u8>,
         config: &JournalConfig,
         now: SystemTime,
         call: &ObservedCall,
         end: &CallEnd<'_>,
-    ) -> &[u8] {
-        if ROOM_MAX < self.line.capacity() {
-            self.line = Vec::new();
-        }
-        self.line.clear();
-        let line = &mut self.line;
+    ) {
         line.extend_from_slice(b"{\"time\":\"");
         self.clock.put(line, now);
         line.push(b'"');
@@ -47,14 +39,39 @@ impl LineWriter {
             put_text(line, "trace", trace.id());
         }
         put_text(line, "front", &call.front);
+        let names = [
+            ("caller", &call.caller),
+            ("claimed_caller", &call.claimed_caller),
+            ("view", &call.view),
+        ];
+        for (key, name) in names {
+            if let Some(name) = name {
+                put_text(line, key, name);
+            }
+        }
         if let Some(back) = &call.back {
             put_text(line, "back", back);
+        }
+        if let Some(passage) = &call.passage {
+            if let Some(node) = passage.node() {
+                put_text(line, "node", &node);
+            }
+            if 1 < passage.tries() {
+                put_key(line, "tries");
+                put_number(line, passage.tries().into());
+            }
         }
         put_text(line, "tool", call.tool.as_str());
         put_key(line, "outcome");
         line.push(b'"');
         line.extend_from_slice(end.outcome().as_bytes());
         line.push(b'"');
+        if let Some(reason) = end.reason() {
+            put_text(line, "reason", reason);
+        }
+        if call.is_hidden() {
+            line.extend_from_slice(b",\"hidden\":true");
+        }
         put_key(line, "duration");
         let micros = u64::try_from(end.duration.as_micros()).unwrap_or(u64::MAX);
         put_number(line, micros / 1000);
@@ -77,7 +94,6 @@ impl LineWriter {
             }
         }
         line.extend_from_slice(b"}\n");
-        line
     }
 }
 

@@ -30,6 +30,12 @@ pub struct Entry<'a> {
     /// The front that it came from.
     #[serde(borrow, default)]
     pub front: Cow<'a, str>,
+    /// Who called there, where callers are told apart.
+    #[serde(borrow, default)]
+    pub caller: Option<Cow<'a, str>>,
+    /// The view in which its tool was shown, if there was one.
+    #[serde(borrow, default)]
+    pub view: Option<Cow<'a, str>>,
     /// The back that it went to, if there was one.
     #[serde(borrow, default)]
     pub back: Option<Cow<'a, str>>,
@@ -64,6 +70,14 @@ impl Entry<'_> {
         Usual(line).entry().or_else(|| serde_json::from_str(line).ok())
     }
 
+    /// The front that it came from with its caller behind it, if it has one: `web/ann`.
+    pub fn origin(&self) -> Cow<'_, str> {
+        match &self.caller {
+            Some(caller) => format!("{}/{caller}", self.front).into(),
+            None => Cow::Borrowed(&*self.front),
+        }
+    }
+
     /// Its tool with the name of its back before it: `math.add`.
     pub fn name(&self) -> Cow<'_, str> {
         match &self.back {
@@ -82,6 +96,8 @@ impl<'a> Usual<'a> {
         let time = self.take("{\"time\":").and_then(|()| self.text())?;
         let trace = self.text_if(",\"trace\":")?;
         let front = self.take(",\"front\":").and_then(|()| self.text())?;
+        let caller = self.text_if(",\"caller\":")?;
+        let view = self.text_if(",\"view\":")?;
         let back = self.text_if(",\"back\":")?;
         let tool = self.take(",\"tool\":").and_then(|()| self.text())?;
         let outcome = self.take(",\"outcome\":").and_then(|()| self.text())?;
@@ -91,7 +107,9 @@ impl<'a> Usual<'a> {
         self.take(",\"out\":")?;
         let bytes = Passed { r#in, out: self.number()? };
         let is_all = self.0 == "}}";
-        is_all.then_some(Entry { time, trace, front, back, tool, outcome, duration, bytes })
+        let entry =
+            Entry { time, trace, front, caller, view, back, tool, outcome, duration, bytes };
+        is_all.then_some(entry)
     }
 
     fn take(&mut self, wanted: &str) -> Option<()> {
@@ -252,6 +270,9 @@ mod tests {
         let more = LINE.replace("}}", r#"},"arguments":{"a":[1,2]}}"#);
         assert!(Usual(&more).entry().is_none());
         assert_eq!(Entry::parse(more.as_bytes()).unwrap(), usual);
+        let called = LINE.replace(r#""back""#, r#""caller":"ann","view":"a+b","back""#);
+        let called = Usual(&called).entry().unwrap();
+        assert_eq!((&*called.origin(), called.view.as_deref()), ("editor/ann", Some("a+b")));
         let escaped = LINE.replace(r#""add""#, r#""a\"d""#);
         assert_eq!(Entry::parse(escaped.as_bytes()).unwrap().tool, "a\"d");
         let bare = r#"{"time":"t","front":"call","tool":"x","outcome":"failed","duration":0.000,"bytes":{"in":0,"out":0}}"#;

@@ -5,15 +5,22 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use expect_test::expect;
+use tokio::task::LocalSet;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Outcome, Trace};
+use toolbus_proto::tool::{Call, Outcome, Trace};
 use toolbus_testkit::scratch::Scratch;
 
 use super::read::{Entry, Lines, open_all};
 use super::*;
+use crate::address::Address;
+use crate::bus::Bus;
+use crate::bus::observe::Kept;
+use crate::engine::calls::Inbox;
+use crate::peer::settings::Settings;
 
 fn config(path: impl Into<PathBuf>) -> JournalConfig {
     let path = path.into();
@@ -24,14 +31,10 @@ fn call(tool: &str) -> ObservedCall {
     ObservedCall {
         front: "editor".into(),
         back: Some("math".into()),
-        wire: None,
-        tool: tool.into(),
         arguments: Some(Json::parse("{\n\"a\": 1}").unwrap()),
-        trace: None,
-        trace_passed_on: None,
-        asked: Instant::now(),
         bytes_in: 9,
         bytes_out: 1,
+        ..ObservedCall::new(tool.into(), Instant::now())
     }
 }
 
@@ -65,7 +68,9 @@ fn a_line_has_what_is_to_be_known_of_a_call() {
     let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_794_795_259_250);
     let mut call = call("add");
     let mut line = |config: &JournalConfig, call: &ObservedCall, end: &CallEnd<'_>| {
-        String::from_utf8_lossy(writer.write(config, at, call, end)).trim().to_owned()
+        let mut line = Vec::new();
+        writer.put(&mut line, config, at, call, end);
+        String::from_utf8_lossy(&line).trim().to_owned()
     };
     let mut lines = vec![line(&config, &call, &OK)];
     call.trace = Trace::read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None);
@@ -83,6 +88,35 @@ fn a_line_has_what_is_to_be_known_of_a_call() {
         {"time":"2026-11-16T02:14:19.250Z","trace":"0af7651916cd43dd8448eb211c80319c","front":"editor","back":"math","tool":"add","outcome":"ok","duration":1234.567,"bytes":{"in":9,"out":1},"arguments":{"a":1},"result":"1\n\"2\""}
         {"time":"2026-11-16T02:14:19.250Z","trace":"0af7651916cd43dd8448eb211c80319c","front":"editor","tool":"add","outcome":"timed_out","duration":1234.567,"bytes":{"in":9,"out":1},"arguments":{"$left_out":2097154},"failure":"no answer within 1s"}"#]]
     .assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn a_line_says_who_called_and_what_kept_the_call_from_its_back() {
+    let mut writer = LineWriter::default();
+    let config = config("j");
+    let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_794_795_259_250);
+    let mut call = call("add");
+    call.caller = Some("ann".into());
+    call.view = Some("front+reader".into());
+    let mut failure = Failure::new(FailureKind::Unavailable, "too many calls by this caller");
+    failure.detail = Json::parse(r#"{"reason":"rate_limited","retry_after_ms":7}"#).ok();
+    let limited = CallEnd { failed: Some(failure.kind), failure: Some(&failure), ..OK };
+    let mut line = |call: &ObservedCall, end: &CallEnd<'_>| {
+        let mut line = Vec::new();
+        writer.put(&mut line, &config, at, call, end);
+        String::from_utf8_lossy(&line).trim().to_owned()
+    };
+    let mut lines = vec![line(&call, &limited)];
+    call.caller = None;
+    call.kept = Some(Kept::Hidden);
+    let unknown = Failure::new(FailureKind::UnknownTool, "unknown tool: add");
+    let end = CallEnd { failed: Some(unknown.kind), failure: Some(&unknown), ..OK };
+    lines.push(line(&call, &end));
+    expect![[r#"
+        {"time":"2026-11-16T02:14:19.250Z","front":"editor","caller":"ann","view":"front+reader","back":"math","tool":"add","outcome":"unavailable","reason":"rate_limited","duration":1234.567,"bytes":{"in":9,"out":1}}
+        {"time":"2026-11-16T02:14:19.250Z","front":"editor","view":"front+reader","back":"math","tool":"add","outcome":"unknown_tool","hidden":true,"duration":1234.567,"bytes":{"in":9,"out":1}}"#]]
+    .assert_eq(&lines.join("\n"));
+    assert_eq!(Entry::parse(lines[0].as_bytes()).unwrap().origin(), "editor/ann");
 }
 
 #[test]
@@ -190,6 +224,84 @@ fn a_file_that_was_taken_away_is_made_anew() {
     fs::write(&path, "").unwrap();
     journal.ends(&call("d"), &OK).unwrap();
     assert_eq!(tools(&path), ["d"]);
+}
+
+/// Makes so many calls of a bus at once, whose tool answers at once; gives what they were told.
+fn calls_at_once(journal: &Rc<Journal>, count: usize) -> Vec<Result<Outcome, Failure>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let address = Address::parse("builtin:").unwrap();
+        let bus = Bus::of_addresses(&[address], &Settings::default()).unwrap();
+        let bus = bus.observed_by(journal.clone()).for_front("editor");
+        let call = |_| {
+            let (inbox, down) = Inbox::new();
+            let args = Json::from_trusted(r#"{"a":1,"b":2}"#);
+            (inbox, bus.start(Call::tool(Instant::now(), "add", Some(args)), down))
+        };
+        let started: Vec<_> = (0..count).map(call).collect();
+        let mut told = Vec::new();
+        for (inbox, running) in started {
+            told.push(inbox.whole(running).await);
+        }
+        told
+    })
+}
+
+#[test]
+fn the_lines_of_calls_that_end_together_are_one_write() {
+    let scratch = Scratch::new();
+    let path = PathBuf::from(scratch.file("j"));
+    let journal = Rc::new(Journal::new(&config(&path)));
+    assert!(calls_at_once(&journal, 16).iter().all(Result::is_ok));
+    assert_eq!(tools(&path), ["add"; 16]);
+    assert_eq!(journal.state.borrow().writes, 1);
+    // More of them than are kept for one write.
+    assert!(calls_at_once(&journal, 1000).iter().all(Result::is_ok));
+    assert_eq!(tools(&path).len(), 1016);
+    let writes = journal.state.borrow().writes;
+    assert!((3..=4).contains(&writes), "{writes}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn all_answers_are_refused_whose_lines_cannot_be_written() {
+    let required = JournalConfig { required: true, ..config(FULL) };
+    let journal = Rc::new(Journal::new(&required));
+    for told in calls_at_once(&journal, 16) {
+        assert_eq!(told.unwrap_err().kind, FailureKind::Unavailable);
+    }
+    let journal = Rc::new(Journal::new(&config(FULL)));
+    assert!(calls_at_once(&journal, 16).iter().all(Result::is_ok));
+    assert_eq!(journal.state.borrow().trouble.as_ref().unwrap().lines_lost, 16);
+}
+
+#[test]
+fn lines_of_one_write_go_to_as_many_files_as_they_need() {
+    let scratch = Scratch::new();
+    let path = PathBuf::from(scratch.file("j"));
+    let journal = Journal::new(&JournalConfig { bytes_max: 1400, ..config(&path) });
+    for tool in numbered(0..30) {
+        journal.note(&call(&tool), &OK);
+    }
+    journal.write();
+    assert_eq!(tools(&path), numbered(0..30));
+    for number in 1..=file::KEPT {
+        assert!(fs::metadata(file::kept(&path, number)).unwrap().len() <= 1400);
+    }
+}
+
+#[test]
+fn what_is_not_written_when_all_ends_is_written_then() {
+    let scratch = Scratch::new();
+    let path = PathBuf::from(scratch.file("j"));
+    let journal = Journal::new(&config(&path));
+    journal.note(&call("a"), &OK);
+    // One that does not wait takes the others along.
+    journal.ends(&call("b"), &OK).unwrap();
+    assert_eq!(tools(&path), ["a", "b"]);
+    journal.note(&call("c"), &OK);
+    drop(journal);
+    assert_eq!(tools(&path), ["a", "b", "c"]);
 }
 
 /// Every write to it fails as on a full disk.

@@ -54,6 +54,8 @@ fn span(out: &mut Vec<u8>, span: &Span) {
     text(out, "toolbus.tool", &span.tool);
     let texts = [
         ("toolbus.front", Some(span.front.as_str()).filter(|front| !front.is_empty())),
+        ("toolbus.caller", span.caller.as_deref()),
+        ("toolbus.view", span.view.as_deref()),
         ("toolbus.back", span.back.as_deref()),
         ("toolbus.wire", span.wire),
         ("toolbus.outcome", Some(span.outcome)),
@@ -114,6 +116,8 @@ mod tests {
             begun: UNIX_EPOCH + Duration::from_nanos(1_700_000_000_000_000_001),
             took: Duration::from_micros(1500),
             front: "editor".to_owned(),
+            caller: Some("ann".to_owned()),
+            view: Some("reader".to_owned()),
             back: Some("try".to_owned()),
             wire: Some("inside"),
             tool: "add".to_owned(),
@@ -128,6 +132,8 @@ mod tests {
             back: None,
             wire: None,
             front: String::new(),
+            caller: None,
+            view: None,
             tool: "a \"b\"".to_owned(),
             outcome: "unknown_tool",
             message: Some("no such tool".to_owned()),
@@ -139,7 +145,7 @@ mod tests {
             text.replace(env!("CARGO_PKG_VERSION"), "V").replace(r#"{"traceId""#, "\n{\"traceId\"");
         expect![[r#"
             {"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"mine"}},{"key":"service.version","value":{"stringValue":"V"}}]},"scopeSpans":[{"scope":{"name":"toolbus","version":"V"},"spans":[
-            {"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331","parentSpanId":"00f067aa0ba902b7","traceState":"a=b","name":"try.add","kind":2,"startTimeUnixNano":"1700000000000000001","endTimeUnixNano":"1700000000001500001","attributes":[{"key":"toolbus.tool","value":{"stringValue":"add"}},{"key":"toolbus.front","value":{"stringValue":"editor"}},{"key":"toolbus.back","value":{"stringValue":"try"}},{"key":"toolbus.wire","value":{"stringValue":"inside"}},{"key":"toolbus.outcome","value":{"stringValue":"ok"}},{"key":"toolbus.request.bytes","value":{"intValue":"13"}},{"key":"toolbus.response.bytes","value":{"intValue":"1"}}]},
+            {"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331","parentSpanId":"00f067aa0ba902b7","traceState":"a=b","name":"try.add","kind":2,"startTimeUnixNano":"1700000000000000001","endTimeUnixNano":"1700000000001500001","attributes":[{"key":"toolbus.tool","value":{"stringValue":"add"}},{"key":"toolbus.front","value":{"stringValue":"editor"}},{"key":"toolbus.caller","value":{"stringValue":"ann"}},{"key":"toolbus.view","value":{"stringValue":"reader"}},{"key":"toolbus.back","value":{"stringValue":"try"}},{"key":"toolbus.wire","value":{"stringValue":"inside"}},{"key":"toolbus.outcome","value":{"stringValue":"ok"}},{"key":"toolbus.request.bytes","value":{"intValue":"13"}},{"key":"toolbus.response.bytes","value":{"intValue":"1"}}]},
             {"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331","name":"unknown tool","kind":2,"startTimeUnixNano":"1700000000000000001","endTimeUnixNano":"1700000000001500001","attributes":[{"key":"toolbus.tool","value":{"stringValue":"a \"b\""}},{"key":"toolbus.outcome","value":{"stringValue":"unknown_tool"}},{"key":"error.type","value":{"stringValue":"unknown_tool"}},{"key":"toolbus.request.bytes","value":{"intValue":"13"}},{"key":"toolbus.response.bytes","value":{"intValue":"1"}}],"status":{"code":2,"message":"no such tool"}}]}]}]}"#]].assert_eq(&text);
     }
 }

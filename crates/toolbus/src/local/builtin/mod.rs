@@ -20,6 +20,7 @@ use crate::bus::back::{Back, LocalFuture, unknown_tool};
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::local_call::{Conversation, LocalCalls};
 use crate::panics::caught;
+use crate::peer::pins::Pins;
 use crate::peer::settings::Settings;
 use crate::peer::{Opened, PeerKind};
 use crate::task::spawn_local;
@@ -49,6 +50,10 @@ impl PeerKind for BuiltinKind {
 
     fn help(&self) -> &'static [(&'static str, &'static str)] {
         &[("builtin:", "small tools inside toolbus itself, to try things out")]
+    }
+
+    fn pins(&self) -> Option<&'static dyn Pins> {
+        None
     }
 
     fn open(&self, _address: &Address, _settings: &Settings) -> Opened {

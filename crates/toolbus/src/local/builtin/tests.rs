@@ -29,9 +29,9 @@ fn streaming(tool: &str, args: Option<Json>) -> Call {
 fn answer(tool: &str, args: &'static str) -> String {
     let args = (!args.is_empty()).then(|| json(args));
     run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
-        let uplink = Builtin::new().start(call(tool, args), slot);
-        told(inbox.whole(uplink).await)
+        let (inbox, reply_to) = Inbox::new();
+        let running = Builtin::new().start(call(tool, args), reply_to);
+        told(inbox.whole(running).await)
     })
 }
 
@@ -154,9 +154,9 @@ fn refusals_name_the_member() {
 #[test]
 fn a_name_that_was_nearly_right_gets_a_hint() {
     let failure = run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
-        let uplink = Builtin::new().start(call("ehco", None), slot);
-        inbox.whole(uplink).await.unwrap_err()
+        let (inbox, reply_to) = Inbox::new();
+        let running = Builtin::new().start(call("ehco", None), reply_to);
+        inbox.whole(running).await.unwrap_err()
     });
     assert_eq!(failure.kind, FailureKind::UnknownTool);
     assert_eq!(failure.last_words.unwrap().hint.unwrap(), "did you mean `echo`?");
@@ -177,12 +177,13 @@ fn the_bytes_of_seed_0_are_pinned() {
 #[test]
 fn a_long_blob_is_the_same_however_it_is_cut() {
     run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
-        let uplink = Builtin::new().start(call("blob", Some(json(r#"{"bytes":200000}"#))), slot);
-        assert_eq!(inbox.next(&uplink).await, Down::Begin { head: None, parts: Some(1) });
+        let (inbox, reply_to) = Inbox::new();
+        let running =
+            Builtin::new().start(call("blob", Some(json(r#"{"bytes":200000}"#))), reply_to);
+        assert_eq!(inbox.next(&running).await, Down::Begin { head: None, parts: Some(1) });
         let mut bytes = Vec::new();
         loop {
-            match inbox.next(&uplink).await {
+            match inbox.next(&running).await {
                 Down::Part(Part::Bytes(piece)) => {
                     bytes.extend_from_slice(&piece.data);
                     assert_eq!(piece.len, Some(200_000));
@@ -201,16 +202,16 @@ fn a_long_blob_is_the_same_however_it_is_cut() {
 #[test]
 fn a_caller_without_room_is_not_flooded() {
     run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
+        let (inbox, reply_to) = Inbox::new();
         let builtin = Builtin::new();
-        let uplink = builtin.start(call("count", Some(json(r#"{"n":1000}"#))), slot);
+        let running = builtin.start(call("count", Some(json(r#"{"n":1000}"#))), reply_to);
         // Ends only because the tool stops by itself and waits.
         let unread = tokio::time::timeout(Duration::from_secs(3600), std::future::pending::<()>());
         assert!(unread.await.is_err());
         assert_eq!(inbox.waiting(), crate::engine::calls::ITEMS_WAITING_MAX);
-        assert_eq!(inbox.next(&uplink).await, Down::Begin { head: None, parts: Some(1000) });
+        assert_eq!(inbox.next(&running).await, Down::Begin { head: None, parts: Some(1000) });
         let mut numbers = 0;
-        while let Down::Part(Part::Json(number)) = inbox.next(&uplink).await {
+        while let Down::Part(Part::Json(number)) = inbox.next(&running).await {
             assert_eq!(number.as_str(), numbers.to_string());
             numbers += 1;
         }
@@ -221,55 +222,55 @@ fn a_caller_without_room_is_not_flooded() {
 #[test]
 fn echo_goes_both_ways_at_once() {
     run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
-        let uplink = Builtin::new().start(streaming("echo", Some(json("[ 1 ]"))), slot);
+        let (inbox, reply_to) = Inbox::new();
+        let running = Builtin::new().start(streaming("echo", Some(json("[ 1 ]"))), reply_to);
         assert_eq!(
-            inbox.next(&uplink).await,
+            inbox.next(&running).await,
             Down::Begin { head: Some(json("[ 1 ]")), parts: None }
         );
         let piece =
             Piece { data: "ab".into(), media_type: Some("text/x".into()), len: None, last: false };
         let parts = [Part::Json(json("2.0")), Part::Text("t".into()), Part::Bytes(piece)];
         for part in parts {
-            assert_eq!(uplink.send(Up::Part(part.clone())), Pressure::Ready);
-            assert_eq!(inbox.next(&uplink).await, Down::Part(part));
+            assert_eq!(running.send(Up::Part(part.clone())), Pressure::Ready);
+            assert_eq!(inbox.next(&running).await, Down::Part(part));
         }
-        let _ = uplink.send(Up::End(Some(json("3"))));
+        let _ = running.send(Up::End(Some(json("3"))));
         let end = Down::Done(Ok(Outcome::End(Some(json("3")))));
-        assert_eq!(inbox.next(&uplink).await, end);
+        assert_eq!(inbox.next(&running).await, end);
     });
 }
 
 #[test]
 fn a_caller_that_sends_too_fast_is_told_to_wait() {
     run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
-        let uplink = Builtin::new().start(streaming("sink", None), slot);
+        let (inbox, reply_to) = Inbox::new();
+        let running = Builtin::new().start(streaming("sink", None), reply_to);
         let element = || Up::Part(Part::Json(json("0")));
         let mut sent = 1;
-        while uplink.send(element()) == Pressure::Ready {
+        while running.send(element()) == Pressure::Ready {
             sent += 1;
         }
         assert_eq!(sent, crate::engine::calls::ITEMS_WAITING_MAX);
         inbox.room().await;
         for (data, last) in [("a", false), ("b", false), ("", true)] {
             let piece = Piece { data: data.into(), media_type: None, len: None, last };
-            let _ = uplink.send(Up::Part(Part::Bytes(piece)));
+            let _ = running.send(Up::Part(Part::Bytes(piece)));
         }
-        let _ = uplink.send(Up::End(None));
+        let _ = running.send(Up::End(None));
         let ab = "fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603";
         let expected = format!(r#"{{"elements":{},"bytes":2,"sha256":"{ab}"}}"#, sent + 1);
-        assert_eq!(told(inbox.whole(uplink).await), expected);
+        assert_eq!(told(inbox.whole(running).await), expected);
     });
 }
 
 #[test]
 fn early_does_not_wait_for_its_input() {
     run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
-        let uplink = Builtin::new().start(streaming("early", None), slot);
-        assert_eq!(uplink.send(Up::Part(Part::Text("late".into()))), Pressure::Ready);
-        assert_eq!(told(inbox.whole(uplink).await), r#"{"early":true}"#);
+        let (inbox, reply_to) = Inbox::new();
+        let running = Builtin::new().start(streaming("early", None), reply_to);
+        assert_eq!(running.send(Up::Part(Part::Text("late".into()))), Pressure::Ready);
+        assert_eq!(told(inbox.whole(running).await), r#"{"early":true}"#);
     });
 }
 
@@ -277,13 +278,13 @@ fn early_does_not_wait_for_its_input() {
 fn a_tool_that_takes_no_parts_gets_them_collected() {
     let answer = |parts: Vec<Up>| {
         run_and_let_time_fly(async {
-            let (inbox, slot) = Inbox::new();
+            let (inbox, reply_to) = Inbox::new();
             let args = Some(json(r#"{"text":"a"}"#));
-            let uplink = Builtin::new().start(streaming("upper", args), slot);
+            let running = Builtin::new().start(streaming("upper", args), reply_to);
             for part in parts {
-                let _ = uplink.send(part);
+                let _ = running.send(part);
             }
-            told(inbox.whole(uplink).await)
+            told(inbox.whole(running).await)
         })
     };
     assert_eq!(answer(vec![Up::End(None)]), r#""A""#);
@@ -297,11 +298,11 @@ fn a_tool_that_takes_no_parts_gets_them_collected() {
 fn a_deadline_is_kept_and_every_part_counts_as_life() {
     let with_patience = |tool: &'static str, args: &'static str| {
         run_and_let_time_fly(async {
-            let (inbox, slot) = Inbox::new();
+            let (inbox, reply_to) = Inbox::new();
             let mut call = call(tool, Some(json(args)));
             call.deadline.quiet = Some(Duration::from_millis(100));
-            let uplink = Builtin::new().start(call, slot);
-            told(inbox.whole(uplink).await)
+            let running = Builtin::new().start(call, reply_to);
+            told(inbox.whole(running).await)
         })
     };
     assert_eq!(with_patience("sleep", r#"{"ms":99}"#), r#"{"slept_ms":99}"#);
@@ -312,9 +313,9 @@ fn a_deadline_is_kept_and_every_part_counts_as_life() {
 #[test]
 fn cancelling_ends_the_call_once() {
     run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
-        let uplink = Builtin::new().start(call("sleep", Some(json(r#"{"ms":1000}"#))), slot);
-        drop(uplink);
+        let (inbox, reply_to) = Inbox::new();
+        let running = Builtin::new().start(call("sleep", Some(json(r#"{"ms":1000}"#))), reply_to);
+        drop(running);
         let ended = inbox.next(&RunningCall::ended()).await;
         let failure = Failure::new(FailureKind::Cancelled, "cancelled");
         assert_eq!(ended, Down::Done(Err(failure)));
@@ -324,11 +325,11 @@ fn cancelling_ends_the_call_once() {
 #[test]
 fn shutting_down_ends_what_runs() {
     run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
+        let (inbox, reply_to) = Inbox::new();
         let builtin = Builtin::new();
-        let uplink = builtin.start(call("sleep", Some(json(r#"{"ms":1000}"#))), slot);
+        let running = builtin.start(call("sleep", Some(json(r#"{"ms":1000}"#))), reply_to);
         builtin.shutdown().await;
-        assert_eq!(told(inbox.whole(uplink).await), "cancelled: cancelled");
+        assert_eq!(told(inbox.whole(running).await), "cancelled: cancelled");
         builtin.shutdown().await;
     });
 }
@@ -338,8 +339,8 @@ fn a_panic_fails_its_own_call() {
     let panicked = "failed: the tool panicked: as a test wants it";
     assert_eq!(told(caught(|| panic!("as a test wants it"))), panicked);
     run_and_let_time_fly(async {
-        let (inbox, slot) = Inbox::new();
-        let conversation = Conversation::new(slot);
+        let (inbox, reply_to) = Inbox::new();
+        let conversation = Conversation::new(reply_to);
         let work = async {
             tokio::task::yield_now().await;
             panic!("as a test wants it")

@@ -90,7 +90,7 @@ pub(super) fn kind_of(words: &[String], settings: &Settings) -> Option<&'static 
         Err(kind) => return Some(kind),
     };
     let found = read(&folder).into_iter().find(|entry| entry.program == program)?;
-    Registry::default().find(&found.kind).filter(|kind| !kind.is(&super::FOUND_OUT))
+    Registry::default().find(&found.kind).filter(|kind| !kind.is(&super::DETECTED))
 }
 
 /// It has shown that it is of this kind.

@@ -18,7 +18,7 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, ToolSpec, Wire};
 
 use crate::address::{Address, Form, Place, Scheme};
-use crate::bus::back::{Back, LocalFuture, hinted};
+use crate::bus::back::{Back, Connection, LocalFuture, hinted};
 use crate::child::stderr::Tail;
 use crate::child::{Patience, words};
 use crate::engine::calls::{Asker, Pressure, ReplyTo, RunningCall};
@@ -36,12 +36,12 @@ const LINES_SHOWN_MAX: usize = 8;
 const TRIES_MAX: usize = 2;
 
 /// Programs whose wire is found out, for the registry.
-pub static FOUND_OUT: FoundOutKind = FoundOutKind;
+pub static DETECTED: DetectedKind = DetectedKind;
 
 /// What is to be known of a program whose wire is not said.
-pub struct FoundOutKind;
+pub struct DetectedKind;
 
-impl PeerKind for FoundOutKind {
+impl PeerKind for DetectedKind {
     fn name(&self) -> &'static str {
         "command"
     }
@@ -70,7 +70,7 @@ impl PeerKind for FoundOutKind {
     fn generic_tools(&self) -> &'static [&'static str] {
         static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
             let registry = Registry::default();
-            let kinds = registry.kinds().filter(|kind| !kind.is(&FOUND_OUT));
+            let kinds = registry.kinds().filter(|kind| !kind.is(&DETECTED));
             kinds.flat_map(PeerKind::generic_tools).copied().collect()
         });
         &ALL
@@ -89,7 +89,7 @@ impl PeerKind for FoundOutKind {
         {
             unknown.back.replace(Some(back));
         }
-        Ok(Rc::new(FoundOut(Rc::new(unknown))))
+        Ok(Rc::new(DetectedBack(Rc::new(unknown))))
     }
 }
 
@@ -180,7 +180,7 @@ fn with_scheme(kind: &dyn PeerKind, command: &str) -> Option<String> {
 }
 
 /// A back whose wire is found out when it is first asked.
-struct FoundOut(Rc<Unknown>);
+struct DetectedBack(Rc<Unknown>);
 
 /// Is told what a peer does.
 type Hear = Rc<dyn Fn(&Notice)>;
@@ -463,9 +463,17 @@ impl Asker for Checked {
     }
 }
 
-impl Back for FoundOut {
+impl Back for DetectedBack {
     fn wire(&self) -> Wire {
-        self.0.known().map_or(FOUND_OUT.wire(), |back| back.wire())
+        self.0.known().map_or(DETECTED.wire(), |back| back.wire())
+    }
+
+    fn connection(&self, call: &Call) -> Connection {
+        self.0.known().map_or(Connection::None, |back| back.connection(call))
+    }
+
+    fn rest(&self) -> bool {
+        self.0.known().is_some_and(|back| back.rest())
     }
 
     fn tools(&self) -> LocalFuture<'_, Result<Arc<[ToolSpec]>, Failure>> {
@@ -525,6 +533,14 @@ impl Back for FoundOut {
             Some(back) => back.listen(hear),
             None => self.0.listening.borrow_mut().push(hear),
         }
+    }
+
+    fn is_starting(&self) -> bool {
+        self.0.known().is_some_and(|back| back.is_starting())
+    }
+
+    fn last_words(&self) -> Option<LastWords> {
+        self.0.known()?.last_words()
     }
 
     fn restarts(&self) -> Option<u64> {

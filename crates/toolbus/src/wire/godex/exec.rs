@@ -1,287 +1,178 @@
-//! Drives one run of `godex exec`: the requests over HTTP, the tools over the bus, the clock.
+//! Leads one run of `godex exec`: its machine between the servers that it asks, over HTTP, and the
+//! bus, whose tools it calls.
 //!
 //! What is asked, retried and printed is decided by [`Run`]; who shows it is a [`Surface`].
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
 use std::io;
-use std::time::{Duration, Instant, SystemTime};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
 
-use bytes::BytesMut;
-use tokio::task::JoinSet;
-use toolbus_proto::channel::Flow;
+use toolbus_proto::channel::StreamLost;
 use toolbus_proto::godex::base_url::BaseUrl;
-use toolbus_proto::godex::{Exchange, Lost, Run, Signal, Target, ToolCall, ToolOutput};
-use toolbus_proto::http::ResponseHead;
-use toolbus_proto::tool::{Call, Failure, FailureKind, ToolName};
+use toolbus_proto::godex::{Ended, Permission, Run, Signal, Target, ToolCall};
+use toolbus_proto::http::RequestHead;
+use toolbus_proto::tool::{Failure, FailureKind};
 
 use crate::bus::Bus;
-use crate::bus::back::{LocalFuture, unknown_tool};
-use crate::engine::calls::Inbox;
-use crate::engine::drive::until;
-use crate::task::boxed;
-use crate::transport::http::{AnswerReader, Client, Origin, Proxy, Timeouts};
-use crate::transport::io::{Lost as StreamError, Reader as _, Source as _};
+use crate::bus::back::LocalFuture;
+use crate::engine::front::Front;
+use crate::transport::http::{
+    AnswerReader, Client, HeaderMap, HttpOpener, Origin, Proxy, RequestWriter, Timeouts,
+};
+use crate::transport::io::Opener;
 
-/// Shows what a run says. What it has taken and not shown yet it keeps: a call that is dropped
-/// half-way loses nothing.
+/// Shows what a run says, and asks the user.
 pub trait Surface {
-    /// Shows what there is. An error ends the run.
-    fn show(&mut self, run: &mut Run) -> impl Future<Output = io::Result<()>>;
+    /// Takes what there is to show.
+    fn take(&mut self, run: &mut Run);
 
-    /// Has the user to be asked whether this tool may run?
-    fn must_ask(&self, _call: &ToolCall) -> bool {
-        false
-    }
+    /// Shows what was taken. An error ends the run. What is not shown yet when this is dropped
+    /// half-way is kept.
+    fn show(&mut self) -> impl Future<Output = io::Result<()>>;
 
-    /// Asks whether it may.
-    fn ask(&mut self, _call: &ToolCall) -> LocalFuture<'static, bool> {
-        Box::pin(async { true })
-    }
+    /// Asks whether a tool may run.
+    fn ask(&mut self, call: &ToolCall) -> LocalFuture<'static, Permission>;
 
     /// The user has answered.
-    fn asked(&mut self) {}
-
-    /// These tools begin to run.
-    fn calling(&mut self, _call: &ToolCall) {}
-
-    /// This one has ended.
-    fn called(&mut self, _index: usize) {}
+    fn asked(&mut self);
 }
 
 /// What is asked of whom.
-pub struct Exec<'a> {
+pub struct Exec {
     /// Where the server is.
-    pub base_url: &'a BaseUrl,
+    pub base_url: BaseUrl,
     /// Where tokens are renewed.
-    pub refresh_url: Option<&'a BaseUrl>,
-    /// The bus that has a tool of that name.
-    pub bus_of: &'a dyn Fn(&ToolName) -> Option<Bus>,
-    /// How long each tool may take.
-    pub tool_timeout: Duration,
+    pub refresh_url: Option<BaseUrl>,
+    /// Whose tools are called.
+    pub bus: Bus,
 }
 
 /// How long the last words may take after an interruption.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-impl Exec<'_> {
+impl Exec {
     /// Leads a run to its end. Must be called inside a `LocalSet`.
     ///
     /// Fails only if what it says cannot be shown.
     pub async fn lead(
-        &self,
-        run: &mut Run,
+        self,
+        run: Run,
         surface: &mut impl Surface,
         interrupted: impl Future<Output = Signal>,
-    ) -> io::Result<()> {
-        let mut interrupted = std::pin::pin!(interrupted);
-        let mut web = Web::new(self.base_url, self.refresh_url);
-        let mut open: Option<Open> = None;
-        let mut input = BytesMut::new();
-        let mut calls = JoinSet::new();
-        // One question at a time; tools that need none do not wait for it.
-        let mut to_ask: VecDeque<ToolCall> = VecDeque::new();
-        let mut question: Option<(ToolCall, LocalFuture<'static, bool>)> = None;
-        run.start(now());
-        loop {
-            tokio::select! {
-                biased;
-                shown = surface.show(run) => shown?,
-                signal = &mut interrupted => {
-                    run.interrupt(signal);
-                    // A reader that takes nothing must not keep us.
-                    let shown = tokio::time::timeout(LAST_WORDS, surface.show(run)).await;
-                    return shown.unwrap_or(Ok(()));
-                }
-            }
-            if run.ended().is_some() {
-                return Ok(());
-            }
-            while let Some(exchange) = run.poll_exchange() {
-                input.clear();
-                open = Some(web.open(exchange));
-            }
-            if !run.is_asking() {
-                open = None;
-            }
-            while let Some(call) = run.poll_call() {
-                match surface.must_ask(&call) {
-                    true => to_ask.push_back(call),
-                    false => self.call(run, surface, &mut calls, call),
-                }
-            }
-            if question.is_none()
-                && let Some(call) = to_ask.pop_front()
-            {
-                let answer = surface.ask(&call);
-                question = Some((call, answer));
-            }
-            tokio::select! {
-                biased;
-                signal = &mut interrupted => run.interrupt(signal),
-                step = next(&mut open, &mut input) => self.handle(run, &mut open, &mut input, step),
-                Some(done) = calls.join_next(), if !calls.is_empty() => {
-                    if let Ok((index, text, is_error)) = done {
-                        surface.called(index);
-                        run.handle_output(now(), index, text, is_error);
-                    }
-                }
-                (call, may_run) = answered(&mut question) => {
-                    surface.asked();
-                    match may_run {
-                        true => self.call(run, surface, &mut calls, call),
-                        false => {
-                            let why = "the user did not allow this call";
-                            let failure = Failure::new(FailureKind::Cancelled, why);
-                            let text = ToolOutput::failed(&failure);
-                            run.handle_output(now(), call.index, text, true);
-                        }
-                    }
-                }
-                () = until(run.poll_timeout()) => run.handle_timeout(now()),
-            }
-        }
-    }
-
-    /// One tool begins to run, if there is one of that name.
-    fn call(
-        &self,
-        run: &mut Run,
-        surface: &mut impl Surface,
-        calls: &mut JoinSet<(usize, String, bool)>,
-        call: ToolCall,
-    ) {
-        surface.calling(&call);
-        match (self.bus_of)(&call.tool) {
-            Some(bus) => {
-                calls.spawn_local(boxed(run_tool(bus, call, self.tool_timeout)));
-            }
-            None => {
-                let text = ToolOutput::failed(&unknown_tool(&call.tool, []));
-                run.handle_output(now(), call.index, text, true);
-            }
-        }
-    }
-
-    fn handle(&self, run: &mut Run, open: &mut Option<Open>, input: &mut BytesMut, step: Step) {
-        let now = now();
-        let flow = match step {
-            Step::Head(head) => run.handle_answered(now, SystemTime::now(), head),
-            Step::Chunk => run.handle_bytes(now, input),
-            Step::End => {
-                run.handle_eof(now, input);
-                Flow::Close
-            }
-            Step::Lost(why) => {
-                let target = open.as_ref().map_or(Target::Server, |open| open.target);
-                let url = match target {
-                    Target::Server => self.base_url,
-                    Target::Refresh => self.refresh_url.unwrap_or(self.base_url),
-                };
-                let message = format!("cannot reach {}: {why}", url.as_str());
-                run.handle_lost(now, input, &Lost { message });
-                Flow::Close
-            }
+    ) -> io::Result<Option<Ended>> {
+        let Exec { base_url, refresh_url, bus } = self;
+        let web = Web { base_url, refresh_url, server: RefCell::default() };
+        let front = Front::over(run, Rc::new(bus), None, web);
+        front.tell_machine(|run, now| run.start(now, SystemTime::now()));
+        let shown = tokio::select! {
+            shown = show(&front, surface, interrupted) => shown,
+            () = front.run() => Ok(()),
         };
-        if flow == Flow::Close {
-            *open = None;
+        // Its streams hold it.
+        front.disconnected();
+        shown.map(|()| front.ask(|run| run.ended().cloned()))
+    }
+}
+
+/// Shows what the run says, and asks what it wants to know, until it has ended.
+async fn show(
+    front: &Front<Run>,
+    surface: &mut impl Surface,
+    interrupted: impl Future<Output = Signal>,
+) -> io::Result<()> {
+    let mut interrupted = pin!(interrupted);
+    let mut question = None;
+    loop {
+        front.tell_machine(|run, now| {
+            surface.take(run);
+            run.handle_taken(now);
+        });
+        tokio::select! {
+            biased;
+            shown = surface.show() => shown?,
+            signal = &mut interrupted => return last_words(front, surface, signal).await,
+        }
+        front.tell_machine(Run::handle_shown);
+        if front.ask(|run| run.ended().is_some() && !run.is_untold()) {
+            return Ok(());
+        }
+        let mut asked = None;
+        front.tell_machine(|run, _| asked = run.poll_question());
+        if let Some(call) = asked {
+            question = Some(surface.ask(&call));
+        }
+        tokio::select! {
+            biased;
+            signal = &mut interrupted => return last_words(front, surface, signal).await,
+            () = front.until(Run::has_news) => {}
+            permission = answered(&mut question) => {
+                question = None;
+                surface.asked();
+                front.tell_machine(|run, now| run.handle_permission(now, permission));
+            }
         }
     }
 }
 
+/// Ends the run, and shows what it still says. A reader that takes nothing must not keep us.
+async fn last_words(
+    front: &Front<Run>,
+    surface: &mut impl Surface,
+    signal: Signal,
+) -> io::Result<()> {
+    front.tell_machine(|run, _| {
+        run.interrupt(signal);
+        surface.take(run);
+    });
+    let shown = tokio::time::timeout(LAST_WORDS, surface.show()).await;
+    shown.unwrap_or(Ok(()))
+}
+
 /// Waits for the answer to the question, if there is one.
-async fn answered(
-    question: &mut Option<(ToolCall, LocalFuture<'static, bool>)>,
-) -> (ToolCall, bool) {
-    let Some((_, answer)) = question else { return std::future::pending().await };
-    let may_run = answer.await;
-    match question.take() {
-        Some((call, _)) => (call, may_run),
+async fn answered(question: &mut Option<LocalFuture<'static, Permission>>) -> Permission {
+    match question {
+        Some(answer) => answer.await,
         None => std::future::pending().await,
     }
 }
 
-/// The runtime's clock, which a test can move.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
-
-/// One tool, from its call to what the model is told.
-async fn run_tool(bus: Bus, call: ToolCall, patience: Duration) -> (usize, String, bool) {
-    let (inbox, reply_to) = Inbox::new();
-    let mut asked = Call::tool(now(), call.tool, Some(call.args));
-    // However often it is heard of: it has so long.
-    asked.deadline.quiet = Some(patience);
-    asked.deadline.total = Some(patience);
-    let running = bus.start(asked, reply_to);
-    let mut output = ToolOutput::within(patience);
-    loop {
-        let down = inbox.next(&running).await;
-        if let Some((text, is_error)) = output.take(down) {
-            running.forget();
-            return (call.index, text, is_error);
-        }
-    }
-}
-
-/// The clients for those who are asked, made when they are.
-struct Web<'a> {
-    base_url: &'a BaseUrl,
-    refresh_url: Option<&'a BaseUrl>,
-    server: Option<Client>,
-}
-
-/// A request that is out, or why it is not. Dropping it closes the exchange.
-struct Open {
-    target: Target,
-    answer: Result<AnswerReader, String>,
-}
-
-enum Step {
-    Head(ResponseHead),
-    Chunk,
-    End,
-    Lost(String),
+/// Those who are asked, with the connections to the server.
+struct Web {
+    base_url: BaseUrl,
+    refresh_url: Option<BaseUrl>,
+    server: RefCell<Option<Client>>,
 }
 
 /// Connections are waited for as long as the run waits for anything.
 const TIMEOUTS: Timeouts = Timeouts { connect: Duration::from_secs(24 * 3600), head: None };
 
-impl<'a> Web<'a> {
-    fn new(base_url: &'a BaseUrl, refresh_url: Option<&'a BaseUrl>) -> Web<'a> {
-        Web { base_url, refresh_url, server: None }
-    }
-
-    fn open(&mut self, exchange: Exchange) -> Open {
-        let Exchange { target, head, body } = exchange;
-        let client = match (target, &self.server) {
-            (Target::Server, Some(client)) => Ok(client.clone()),
-            (Target::Server, None) => client(self.base_url),
-            (Target::Refresh, _) => client(self.refresh_url.unwrap_or(self.base_url)),
-        };
-        if target == Target::Server {
-            self.server = client.as_ref().ok().cloned();
+impl Web {
+    fn client(&self, target: Target) -> Result<Client, String> {
+        if target == Target::Refresh {
+            return client(self.refresh_url.as_ref().unwrap_or(&self.base_url));
         }
-        let answer = client.map(|client| AnswerReader::ask(&client, &head, body, TIMEOUTS));
-        Open { target, answer }
+        let known = self.server.borrow().clone();
+        let client = known.map_or_else(|| client(&self.base_url), Ok)?;
+        Ok(self.server.borrow_mut().insert(client).clone())
     }
 }
 
-async fn next(open: &mut Option<Open>, input: &mut BytesMut) -> Step {
-    let Some(open) = open else { return std::future::pending().await };
-    let answer = match &mut open.answer {
-        Ok(answer) => answer,
-        Err(why) => return Step::Lost(std::mem::take(why)),
-    };
-    match answer {
-        AnswerReader::Head(_) => match answer.head().await {
-            Ok(head) => Step::Head(head),
-            Err(lost) => Step::Lost(lost.failure.message),
-        },
-        AnswerReader::Body(_) => match answer.read(input).await {
-            Ok(1..) => Step::Chunk,
-            Ok(0) => Step::End,
-            Err(error) => Step::Lost(StreamError::of(error).failure.message),
-        },
+impl Opener<Run> for Web {
+    type Reader = AnswerReader;
+    type Writer = RequestWriter;
+
+    async fn open(
+        &self,
+        (target, head): (Target, RequestHead),
+    ) -> Result<(AnswerReader, RequestWriter), StreamLost> {
+        let client = self.client(target).map_err(|why| {
+            let failure = Failure::new(FailureKind::Unavailable, why);
+            StreamLost { code: None, failure }
+        })?;
+        let opener = HttpOpener { client, timeouts: TIMEOUTS, headers: HeaderMap::new() };
+        Ok(opener.begin(&head))
     }
 }
 

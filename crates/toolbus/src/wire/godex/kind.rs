@@ -15,6 +15,7 @@ use crate::child::{EnvPolicy, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::{Decoded, Decoding};
 use crate::peer::open::{file_name, patience, program, unfit};
+use crate::peer::pins::Pins;
 use crate::peer::settings::Settings;
 use crate::peer::{Opened, PeerKind};
 
@@ -39,6 +40,14 @@ impl PeerKind for GodexKind {
 
     fn help(&self) -> &'static [(&'static str, &'static str)] {
         &[("godex+stdio:COMMAND", "a program that asks a model, started for each call")]
+    }
+
+    fn pins(&self) -> Option<&'static dyn Pins> {
+        None
+    }
+
+    fn keeps_running(&self, _address: &Address) -> bool {
+        false
     }
 
     fn open(&self, address: &Address, settings: &Settings) -> Opened {

@@ -11,12 +11,12 @@ use std::time::Duration;
 use toolbus_proto::mcp::Client;
 use toolbus_proto::mcp::calling::{Settings, era_of};
 use toolbus_proto::mcp::wire::Era;
-use toolbus_proto::tool::{Call, Wire};
+use toolbus_proto::tool::{Call, LastWords, Wire};
 
 use super::processes::Processes;
-use super::sessions::{Private, Sessions};
+use super::sessions::{SessionPeer, Sessions};
 use super::settings::Share;
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::{Back, Connection, LocalFuture};
 use crate::child::supervisor::{Judge, Restart, Supervisor};
 use crate::child::{Patience, Program};
 use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
@@ -101,7 +101,7 @@ fn child(options: &Options, judge: Option<&Judge>) -> Child<Client> {
     Child::new(name, program, Sharing::Shared, supervisor, make)
 }
 
-impl Private for Child<Client> {
+impl SessionPeer for Child<Client> {
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         Child::start(self, call, down)
     }
@@ -142,11 +142,46 @@ impl Back for Mcp {
         }
     }
 
+    fn connection(&self, call: &Call) -> Connection {
+        match &self.share {
+            Shared::ByAll(processes) => processes.connection(call),
+            Shared::BySession(sessions, modern) => match era_of(call) {
+                Era::Legacy => sessions.of(call.caller).map_or(Connection::None, |child| {
+                    let number = call.caller.0 << 24;
+                    child.run().map_or(Connection::None, |run| Connection::Open(number | run))
+                }),
+                Era::Modern => modern.run().map_or(Connection::None, Connection::Open),
+            },
+        }
+    }
+
+    fn is_starting(&self) -> bool {
+        match &self.share {
+            Shared::ByAll(processes) => processes.is_starting(),
+            Shared::BySession(_, modern) => modern.is_starting(),
+        }
+    }
+
+    fn last_words(&self) -> Option<LastWords> {
+        match &self.share {
+            Shared::ByAll(processes) => processes.last_words(),
+            Shared::BySession(_, modern) => modern.last_words(),
+        }
+    }
+
     fn restarts(&self) -> Option<u64> {
         Some(match &self.share {
             Shared::ByAll(processes) => processes.restarts(),
             Shared::BySession(sessions, modern) => sessions.restarts() + modern.restarts(),
         })
+    }
+
+    /// A process that is a session's own ends with that.
+    fn rest(&self) -> bool {
+        match &self.share {
+            Shared::ByAll(processes) => processes.rest(),
+            Shared::BySession(_, modern) => modern.rest(),
+        }
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {
@@ -161,7 +196,7 @@ impl Back for Mcp {
     }
 
     fn hurry(&self) {
-        self.each(|child| child.hurry(Patience::MCP.hurry));
+        self.each(|child| child.hurry(crate::wire::mcp::PATIENCE.hurry));
     }
 
     fn kill(&self) {

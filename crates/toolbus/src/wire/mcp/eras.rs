@@ -25,19 +25,30 @@ impl Eras {
         Eras { memory, legacy: Cell::default(), modern: Cell::default() }
     }
 
-    /// Which conversation a call of `era` goes to. Once it has gone somewhere it always does: its
-    /// session is there, and what it may call again.
-    pub(super) fn conversation(&self, era: Era) -> Era {
+    /// Which conversation a call of `era` would go to now.
+    pub(super) fn would_be(&self, era: Era) -> Era {
         let (own, others, other) = match era {
             Era::Legacy => (&self.legacy, &self.modern, Era::Modern),
             Era::Modern => (&self.modern, &self.legacy, Era::Legacy),
         };
         let has_one = [Era::Legacy, Era::Modern].map(|era| self.memory.speaks(era));
-        if !own.get() && others.get() && has_one.contains(&Some(false)) {
-            return other;
+        match !own.get() && others.get() && has_one.contains(&Some(false)) {
+            true => other,
+            false => era,
         }
-        own.set(true);
-        era
+    }
+
+    /// Which conversation a call of `era` goes to. Once it has gone somewhere it always does: its
+    /// session is there, and what it may call again.
+    pub(super) fn conversation(&self, era: Era) -> Era {
+        let goes_to = self.would_be(era);
+        if goes_to == era {
+            match era {
+                Era::Legacy => self.legacy.set(true),
+                Era::Modern => self.modern.set(true),
+            }
+        }
+        goes_to
     }
 
     /// Must the server be asked whether it is modern, while legacy callers use it already?

@@ -21,8 +21,8 @@ use toolbus_proto::tool::CallerId;
 use super::several::SeveralBacks;
 use crate::bus::{Bus, Route, SwappableRoute};
 use crate::engine::front::Front;
-use crate::task::boxed;
-use crate::transport::io::{Sink, Source};
+use crate::task::{LocalFuture, boxed};
+use crate::transport::pipe::{Input, Output};
 use crate::wake::Wake;
 
 /// What can be set about an MCP server of ours.
@@ -37,13 +37,14 @@ pub struct Options {
 /// Serves the tools of a bus until the client has had enough. The bus is
 /// [named without dots](Bus::named_without_dots); no back is asked before the client is there.
 ///
-/// Must be called inside a `LocalSet`.
-pub async fn serve(
+/// Must be called inside a `LocalSet`. In a box, and of one kind: so it is compiled here, and not
+/// once more by who calls it, for size perhaps.
+pub fn serve(
     bus: Rc<Bus>,
     options: Options,
-    source: impl Source + 'static,
-    sink: impl Sink + 'static,
-) -> Ended {
+    input: Input,
+    output: Output,
+) -> LocalFuture<'static, Ended> {
     let backs = Backs::of(bus);
     let (behind, route) = (backs.behind, backs.route.clone());
     // A pipe has one client.
@@ -56,30 +57,35 @@ pub async fn serve(
     // runtime was given to run is polled only after one. Dropped with us.
     let mut serving = JoinSet::new();
     let served = front.clone();
-    serving.spawn_local(boxed(async move { served.serve(source, sink).await }));
-    loop {
-        tokio::select! {
-            ended = serving.join_next() => match ended {
-                Some(Ok(ended)) => return ended,
-                Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
-                // It was cancelled, because the runtime ends.
-                Some(Err(_)) | None => return Ended::Well,
-            },
-            () = backs.changed.rung() => {
-                front.tell(&Notice::ToolsChanged);
-                backs.tools_changed();
+    serving.spawn_local(boxed(async move { served.serve(input, output).await }));
+    boxed(async move {
+        loop {
+            tokio::select! {
+                ended = serving.join_next() => match ended {
+                    Some(Ok(ended)) => return ended,
+                    Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+                    // It was cancelled, because the runtime ends.
+                    Some(Err(_)) | None => return Ended::Well,
+                },
+                () = backs.changed.rung() => {
+                    if backs.have_changed().await {
+                        front.tell(&Notice::ToolsChanged);
+                        backs.tools_changed();
+                    }
+                }
             }
         }
-    }
+    })
 }
 
 /// Whom the clients of an MCP server of ours talk to: one MCP server, or all backs of a bus
-/// together.
+/// together. A clone is the same.
+#[derive(Clone)]
 pub struct Backs {
     pub(super) behind: Behind,
     pub(super) route: Rc<SwappableRoute>,
     /// The same, where there are several.
-    several: RefCell<Option<Rc<SeveralBacks>>>,
+    several: Rc<RefCell<Option<Rc<SeveralBacks>>>>,
     /// Rung when the tools are others than before.
     pub(super) changed: Rc<Wake>,
     /// The name of the server that is passed through.
@@ -93,9 +99,9 @@ impl Backs {
         let changed = Rc::new(Wake::default());
         #[cfg(feature = "http")]
         let server = bus.backs().next().map(|(name, _)| name);
-        let (several, route) = route(bus, &changed);
-        let behind = if several.is_some() { Behind::Several } else { Behind::Server };
-        let (route, several) = (Rc::new(SwappableRoute::new(route)), RefCell::new(several));
+        let (behind, several, route) = route(bus, &changed);
+        let (route, several) =
+            (Rc::new(SwappableRoute::new(route)), Rc::new(RefCell::new(several)));
         #[cfg(feature = "http")]
         let server = server.filter(|_| behind == Behind::Server);
         Backs {
@@ -126,10 +132,20 @@ impl Backs {
         Backs {
             behind,
             route,
-            several: RefCell::default(),
+            several: Rc::default(),
             changed: Rc::default(),
             #[cfg(feature = "http")]
             server: None,
+        }
+    }
+
+    /// Something is another than before: is it for clients, as they see it? Where all is shown,
+    /// every change is.
+    pub(super) async fn have_changed(&self) -> bool {
+        let several = self.several.borrow().clone().filter(|_| self.behind == Behind::Several);
+        match several {
+            Some(several) => several.have_changed().await,
+            None => true,
         }
     }
 
@@ -144,24 +160,59 @@ impl Backs {
     /// From now on they are those of another bus, which has one MCP server if and only if the
     /// one before had. Clients are told that the tools may have changed.
     pub fn lead_to(&self, bus: Rc<Bus>) {
-        let (several, route) = route(bus, &self.changed);
-        let is_same = several.is_some() == self.several.borrow().is_some();
-        debug_assert!(is_same, "what passes through cannot begin to be put together");
+        let is_alone = self.behind == Behind::Server;
+        let before = self.several.borrow().clone().filter(|_| is_alone && !passes_as_it_is(&bus));
+        if let Some(before) = before {
+            // Its sessions stay, and see the server otherwise at once.
+            if before.lead_to(bus) {
+                self.changed.ring();
+            }
+            return;
+        }
+        let (behind, several, route) = route(bus, &self.changed);
+        debug_assert_eq!(
+            behind, self.behind,
+            "what passes through cannot begin to be put together"
+        );
         self.route.set(route);
-        if let Some(before) = self.several.replace(several) {
+        if let (Some(before), Some(after)) = (&*self.several.borrow(), &several) {
+            after.follow(before);
+        }
+        if let Some(before) = self.several.replace(several)
+            && !is_alone
+        {
             before.close();
         }
         self.changed.ring();
     }
 }
 
-fn route(bus: Rc<Bus>, changed: &Rc<Wake>) -> (Option<Rc<SeveralBacks>>, Rc<dyn Route>) {
-    if bus.native_wire() == Some(toolbus_proto::mcp::WIRE) {
-        return (None, bus);
+type Way = (Behind, Option<Rc<SeveralBacks>>, Rc<dyn Route>);
+
+fn route(bus: Rc<Bus>, changed: &Rc<Wake>) -> Way {
+    let is_alone = is_alone(&bus);
+    if is_alone {
+        bus.pass_through();
     }
-    let bell = changed.clone();
-    let ring: Rc<dyn Fn()> = Rc::new(move || bell.ring());
-    bus.watch(&ring);
+    if passes_as_it_is(&bus) {
+        return (Behind::Server, None, bus);
+    }
+    if !is_alone {
+        let bell = changed.clone();
+        let ring: Rc<dyn Fn()> = Rc::new(move || bell.ring());
+        bus.watch(&ring);
+    }
     let several = SeveralBacks::new(bus, changed.clone());
-    (Some(several.clone()), several)
+    let behind = if is_alone { Behind::Server } else { Behind::Several };
+    (behind, Some(several.clone()), several)
+}
+
+/// Is there one MCP server, which decides by itself?
+fn is_alone(bus: &Bus) -> bool {
+    bus.lone_wire() == Some(toolbus_proto::mcp::WIRE)
+}
+
+/// Are its clients shown all of it as it is, whoever they are?
+fn passes_as_it_is(bus: &Bus) -> bool {
+    is_alone(bus) && bus.selection().is_none() && bus.doors().is_none()
 }

@@ -2,17 +2,23 @@
 
 #[cfg(feature = "author")]
 pub(super) mod author;
-#[cfg(feature = "bus")]
+#[cfg(all(feature = "bus", not(feature = "unstable")))]
+pub(crate) mod back;
+#[cfg(all(feature = "bus", feature = "unstable"))]
 pub mod back;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "http", not(feature = "unstable")))]
+pub(crate) mod back_http;
+#[cfg(all(feature = "http", feature = "unstable"))]
 pub mod back_http;
 #[cfg(feature = "bus")]
-#[cfg(feature = "bus")]
-#[cfg(feature = "bus")]
 mod eras;
-#[cfg(feature = "bus")]
+#[cfg(all(feature = "bus", not(feature = "unstable")))]
+pub(crate) mod front;
+#[cfg(all(feature = "bus", feature = "unstable"))]
 pub mod front;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "http", not(feature = "unstable")))]
+pub(crate) mod front_http;
+#[cfg(all(feature = "http", feature = "unstable"))]
 pub mod front_http;
 #[cfg(feature = "bus")]
 mod kind;
@@ -20,9 +26,12 @@ mod kind;
 mod listening;
 #[cfg(feature = "http")]
 mod opening;
+#[cfg(feature = "http")]
+mod own_states;
+#[cfg(feature = "bus")]
+mod pins;
 #[cfg(feature = "bus")]
 mod processes;
-#[cfg(feature = "bus")]
 #[cfg(feature = "bus")]
 mod sessions;
 #[cfg(feature = "bus")]
@@ -31,5 +40,5 @@ pub mod settings;
 mod several;
 
 #[cfg(feature = "bus")]
-pub use kind::{MCP, McpKind, is_pair};
+pub use kind::{MCP, McpKind, PATIENCE, is_pair};
 pub use toolbus_proto::mcp::WIRE;

@@ -12,9 +12,10 @@ use tokio::task::JoinSet;
 use toolbus_proto::mcp::calling::era_of;
 use toolbus_proto::mcp::wire::Era;
 use toolbus_proto::mcp::{Client, Memory, WIRE};
-use toolbus_proto::tool::{Call, What};
+use toolbus_proto::tool::{Call, LastWords, What};
 
 use super::eras::Eras;
+use crate::bus::back::Connection;
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::program::Child;
 use crate::engine::relay::Relay;
@@ -119,6 +120,16 @@ impl Processes {
         });
     }
 
+    /// Which process a call would go to; those of the two eras have numbers of their own.
+    pub(super) fn connection(&self, call: &Call) -> Connection {
+        let era = era_of(call);
+        let (child, bit) = match self.eras.would_be(era) {
+            Era::Legacy => (self.legacy.run(), 0),
+            Era::Modern => (self.modern().run(), 1),
+        };
+        child.map_or(Connection::None, |run| Connection::Open(run << 1 | bit))
+    }
+
     pub(super) fn watch(&self, changed: Rc<dyn Fn()>) {
         self.legacy.watch(changed.clone());
         self.modern().watch(changed.clone());
@@ -129,6 +140,20 @@ impl Processes {
         tell(&self.legacy);
         tell(&self.modern());
         self.leaving.borrow().iter().for_each(|child| tell(child));
+    }
+
+    pub(super) fn rest(&self) -> bool {
+        let modern = self.modern().rest();
+        self.legacy.rest() || modern
+    }
+
+    pub(super) fn is_starting(&self) -> bool {
+        self.legacy.is_starting() || self.modern().is_starting()
+    }
+
+    /// How the one that is used ended, if it died.
+    pub(super) fn last_words(&self) -> Option<LastWords> {
+        self.legacy.last_words().or_else(|| self.modern().last_words())
     }
 
     /// How often one of them was started again.

@@ -17,8 +17,8 @@ use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
 use crate::task::{boxed, spawn_local};
 
-/// What a session has for itself.
-pub(super) trait Private {
+/// The process or the conversation over HTTP that belongs to one session.
+pub(super) trait SessionPeer {
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall;
     /// Says goodbye.
     fn leave(&self) -> LocalFuture<'_, ()>;
@@ -45,7 +45,7 @@ struct Session<C> {
     links: usize,
 }
 
-impl<C: Private + 'static> Sessions<C> {
+impl<C: SessionPeer + 'static> Sessions<C> {
     /// Starts nothing yet; `make` is asked for each session.
     pub(super) fn new(make: impl Fn() -> C + 'static) -> Rc<Sessions<C>> {
         Rc::new_cyclic(|this| Sessions {
@@ -115,6 +115,11 @@ impl<C: Private + 'static> Sessions<C> {
             this.restarts.set(this.restarts.get() + session.child.restarts());
             this.leaving.borrow_mut().retain(|child| !Rc::ptr_eq(child, &session.child));
         });
+    }
+
+    /// The one of this caller.
+    pub(super) fn of(&self, caller: CallerId) -> Option<Rc<C>> {
+        self.open.borrow().get(&caller).map(|session| session.child.clone())
     }
 
     /// The servers that have not gone yet.

@@ -13,9 +13,11 @@ use crate::peer::access::{self, AccessSettings};
 #[cfg(feature = "http")]
 use crate::peer::settings::Credentials;
 use crate::peer::settings::{Askable, Clients, Generation, Secret, Settings};
+use crate::peer::tls_files::TlsFiles;
 
 const OURS: &str = "MCP backs";
 const HTTP: &str = "MCP over HTTP";
+const HTTPS: &str = "MCP over HTTPS";
 
 pub(super) const BACK_KEYS: &[Key] = &[
     Key::new("timeout_total", KeyKind::Duration, OURS, "How long a call may take in all"),
@@ -68,6 +70,24 @@ pub(super) const BACK_KEYS: &[Key] = &[
     Key::new("insecure", KeyKind::Bool, HTTP, "Send the token in clear to other machines")
         .needs_url()
         .default("false"),
+    #[cfg(feature = "oauth")]
+    Key::new(
+        "oauth",
+        KeyKind::Table(crate::oauth::config::KEYS),
+        HTTP,
+        "How to sign in, where the server itself does not say it all",
+    )
+    .needs_url(),
+    Key::new(
+        "ca",
+        KeyKind::Text,
+        HTTPS,
+        "The file of the authority whose certificates are believed, in place of the public ones",
+    )
+    .needs_https(),
+    Key::new("client_cert", KeyKind::Text, HTTPS, "The file of the certificate that we show")
+        .needs_https(),
+    Key::new("client_key", KeyKind::Text, HTTPS, "The file of its private key").needs_https(),
 ];
 
 pub(super) const FRONT_KEYS: &[Key] = &[
@@ -76,6 +96,8 @@ pub(super) const FRONT_KEYS: &[Key] = &[
     access::INSECURE,
     access::ORIGINS,
     access::HOSTS,
+    #[cfg(feature = "oauth")]
+    crate::oauth::tokens::KEY,
     Key::new(
         "sse",
         KeyKind::Bool,
@@ -84,7 +106,55 @@ pub(super) const FRONT_KEYS: &[Key] = &[
     )
     .needs_http()
     .default("false"),
+    Key::new(
+        "sessions_over",
+        KeyKind::Text,
+        HTTP,
+        "The front by which sessions of the older era are shared with other machines",
+    )
+    .needs_http(),
+    Key::new("session_key", KeyKind::Secret, HTTP, "Seals the ids of shared sessions: 32 bytes")
+        .needs_http(),
+    Key::new("session_key_old", KeyKind::Secret, HTTP, "The key before it, still accepted")
+        .needs_http(),
+    Key::new(
+        "sessions_max",
+        KeyKind::Count,
+        HTTP,
+        "How many sessions there may be; the one that was idle longest makes room",
+    )
+    .needs_http()
+    .default("16384"),
+    Key::new(
+        "connections_max",
+        KeyKind::Count,
+        HTTP,
+        "How many connections there may be at once; the one that was silent longest makes room",
+    )
+    .needs_http()
+    .default("4096"),
 ];
+
+/// What is wrong with values that are well written.
+#[cfg(feature = "oauth")]
+pub(super) fn mistakes(table: &str, values: &Values) -> Vec<crate::bus::config::BadValue> {
+    use crate::bus::config::BadValue;
+    let Some(oauth) = values.table("oauth") else { return Vec::new() };
+    let mut found = crate::oauth::config::mistakes(table, &oauth);
+    let headers = values.secrets("headers").unwrap_or_default();
+    let is_token = |name: &String| name.eq_ignore_ascii_case("authorization");
+    let has_header = headers.iter().any(|(name, _)| is_token(name));
+    let fixed = [
+        ("token", values.has("token")),
+        ("token_env", values.has("token_env")),
+        ("headers", has_header),
+    ];
+    if let Some((key, _)) = fixed.into_iter().find(|(_, is_there)| *is_there) {
+        let message = format!("{table} has a fixed token (`{key}`) and `oauth`: keep one");
+        found.push(BadValue::new("oauth", message));
+    }
+    found
+}
 
 /// What only an MCP front has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,12 +163,30 @@ pub struct McpFrontSettings {
     pub access: AccessSettings,
     /// Is the old pair of HTTP+SSE there as well?
     pub sse: bool,
+    /// The front by which sessions are shared.
+    pub sessions_over: Option<String>,
+    /// What seals their ids, and what did before.
+    pub session_key: Option<Secret<String>>,
+    /// The same.
+    pub session_key_old: Option<Secret<String>>,
+    /// How many sessions there may be.
+    pub sessions_max: Option<usize>,
+    /// How many connections there may be at once.
+    pub connections_max: Option<usize>,
 }
 
 impl McpFrontSettings {
     pub(super) fn read(values: &Values) -> McpFrontSettings {
         let access = AccessSettings::read(values);
-        McpFrontSettings { access, sse: values.bool("sse").unwrap_or_default() }
+        McpFrontSettings {
+            access,
+            sse: values.bool("sse").unwrap_or_default(),
+            sessions_over: values.text("sessions_over"),
+            session_key: values.secret("session_key"),
+            session_key_old: values.secret("session_key_old"),
+            sessions_max: values.number("sessions_max"),
+            connections_max: values.number("connections_max"),
+        }
     }
 }
 
@@ -125,11 +213,22 @@ pub struct McpSettings {
     pub token_env: Option<String>,
     /// Do without a token where one is asked for.
     pub insecure: bool,
+    /// The back of the config whose settings they are.
+    pub back: Option<String>,
+    /// How to sign in.
+    #[cfg(feature = "oauth")]
+    pub oauth: Option<std::sync::Arc<toolbus_proto::oauth::settings::SignInSettings>>,
+    /// Whom we believe over TLS, and what we show there.
+    pub tls: TlsFiles,
 }
 
 impl McpSettings {
-    pub(super) fn read(values: &Values) -> McpSettings {
+    /// Those of the back of this name.
+    pub(super) fn read(back: Option<&str>, values: &Values) -> McpSettings {
         McpSettings {
+            back: back.map(str::to_owned),
+            #[cfg(feature = "oauth")]
+            oauth: values.table("oauth").map(|table| crate::oauth::config::read(&table).into()),
             timeout_total: values.duration("timeout_total"),
             probe_timeout: values.duration("probe_timeout"),
             input_timeout: values.duration("input_timeout"),
@@ -147,6 +246,10 @@ impl McpSettings {
             token: values.secret("token"),
             token_env: values.text("token_env"),
             insecure: values.bool("insecure").unwrap_or_default(),
+            tls: {
+                let file = |key| values.text(key).map(|path| values.folder().join(path));
+                TlsFiles { ca: file("ca"), cert: file("client_cert"), key: file("client_key") }
+            },
         }
     }
 
@@ -163,6 +266,7 @@ impl McpSettings {
             token: self.token.clone(),
             token_env: self.token_env.clone(),
             insecure: self.insecure,
+            tls: self.tls.clone(),
         }
     }
 

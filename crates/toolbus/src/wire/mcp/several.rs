@@ -5,21 +5,24 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::task::JoinHandle;
 use toolbus_proto::channel::{Asked, Down, Ticket, Up};
+use toolbus_proto::json::{Json, edit};
 use toolbus_proto::mcp::calling::era_of;
-use toolbus_proto::mcp::several::{Peer, Several, SeveralNotice};
+use toolbus_proto::mcp::several::{Kept, Peer, Several, SeveralNotice, Shown};
 use toolbus_proto::mcp::wire::Era;
-use toolbus_proto::tool::{Call, What};
+use toolbus_proto::tool::{Call, Outcome, ToolName, ToolSpec, What};
 
 use super::WIRE;
 use crate::bus::lenient::{LenientBus, left_out};
+use crate::bus::view::warn_of_same_name;
 use crate::bus::{Bus, Route};
 use crate::engine::alarm::Alarm;
 use crate::engine::calls::{
-    self, Answerer, Asker, ByTicket, Pressure, ReplyTo, RunningCall, RunningCalls,
+    self, Answerer, Asker, ByTicket, Inbox, Pressure, ReplyTo, RunningCall, RunningCalls,
 };
 use crate::task::spawn_local;
 use crate::wake::Wake;
@@ -27,7 +30,7 @@ use crate::wake::Wake;
 /// Several backs, as an MCP front sees them.
 pub(super) struct SeveralBacks {
     this: Weak<SeveralBacks>,
-    bus: Rc<Bus>,
+    bus: RefCell<Rc<Bus>>,
     tools: LenientBus,
     machine: RefCell<Several>,
     /// Where the answers to clients go.
@@ -37,6 +40,8 @@ pub(super) struct SeveralBacks {
     next_ticket: Cell<u64>,
     /// What the machine says is being carried: a caller that adds to it meanwhile leaves it at that.
     is_carrying: Cell<bool>,
+    /// The tools as a client saw them last, where not all are shown.
+    seen: Rc<RefCell<Option<Arc<[ToolSpec]>>>>,
     alarm: Rc<Alarm>,
     keeper: JoinHandle<()>,
 }
@@ -46,26 +51,71 @@ impl SeveralBacks {
     /// offered than clients were told. Must be called inside a `LocalSet`.
     pub(super) fn new(bus: Rc<Bus>, changed: Rc<Wake>) -> Rc<SeveralBacks> {
         let peers = bus.backs().map(|(name, wire)| Peer { name, speaks_mcp: wire == WIRE });
-        let machine = Several::new(env!("CARGO_PKG_VERSION"), bus.list_timeout(), peers.collect());
+        let mut machine =
+            Several::new(env!("CARGO_PKG_VERSION"), bus.list_timeout(), peers.collect());
+        machine.show(shown_by(&bus));
+        for (index, greetings) in bus.known_greetings() {
+            machine.know(index, greetings);
+        }
         let alarm = Rc::new(Alarm::default());
         Rc::new_cyclic(|this| SeveralBacks {
             this: this.clone(),
             tools: LenientBus::telling(bus.clone(), changed),
-            bus,
+            bus: RefCell::new(bus),
             machine: RefCell::new(machine),
             askers: RefCell::default(),
             running: RunningCalls::default(),
             next_ticket: Cell::new(0),
             is_carrying: Cell::new(false),
+            seen: Rc::default(),
             keeper: spawn_local(keep(this.clone(), alarm.clone())),
             alarm,
         })
+    }
+
+    /// These take the place of others, whose clients they have from now on.
+    pub(super) fn follow(&self, before: &SeveralBacks) {
+        self.seen.replace(before.seen.borrow().clone());
+    }
+
+    /// Are the tools others than clients saw them last? They are listed again to know.
+    pub(super) async fn have_changed(&self) -> bool {
+        let before = self.seen.borrow().clone();
+        let Some(before) = before else { return true };
+        let (inbox, down) = Inbox::new();
+        let listing = self.tools.start(Call::of(Instant::now(), What::Tools), down);
+        match inbox.whole(listing).await {
+            Ok(Outcome::Tools(now)) => {
+                let have_changed = !self.bus.borrow().are_same_lists(&before, &now);
+                self.seen.replace(Some(now));
+                have_changed
+            }
+            _ => true,
+        }
     }
 
     /// The tools are others than before: the clients that listen are told.
     pub(super) fn tools_changed(&self) {
         self.machine.borrow_mut().tools_changed();
         let _ = self.carry();
+    }
+
+    /// The only server is asked by this bus from now on, and shown as that does; tells whether
+    /// clients may see it otherwise than before.
+    pub(super) fn lead_to(&self, bus: Rc<Bus>) -> bool {
+        let shown = shown_by(&bus);
+        self.bus.replace(bus);
+        let is_other = {
+            let mut machine = self.machine.borrow_mut();
+            let is_other = machine.shown().selection != shown.selection;
+            machine.show(shown);
+            if is_other {
+                machine.lists_anew(Instant::now());
+            }
+            is_other
+        };
+        let _ = self.carry();
+        is_other
     }
 
     /// Other backs take the place of these.
@@ -75,6 +125,15 @@ impl SeveralBacks {
     }
 
     fn start_native(&self, call: Call, down: ReplyTo) -> RunningCall {
+        if let Some((back, call)) = self.held_prompt(&call) {
+            if era_of(&call) == Era::Legacy {
+                self.machine.borrow_mut().relink(Instant::now(), call.caller, back);
+                let _ = self.carry();
+            }
+            let bus = self.bus.borrow().clone();
+            return bus.start_at(back, call, down);
+        }
+        self.learn_greetings(&call);
         let ticket = Ticket(self.next_ticket.get());
         self.next_ticket.set(ticket.0 + 1);
         self.askers.borrow_mut().insert(ticket, down);
@@ -83,6 +142,36 @@ impl SeveralBacks {
         match self.this.upgrade() {
             Some(this) => RunningCall::new(this, ticket),
             None => RunningCall::ended(),
+        }
+    }
+
+    /// The call of a prompt that the lock holds back: it is in no list, and its back says why.
+    fn held_prompt(&self, call: &Call) -> Option<(usize, Call)> {
+        let What::Native { wire, method, body } = &call.what else { return None };
+        if method != "prompts/get" {
+            return None;
+        }
+        let bus = self.bus.borrow().clone();
+        if bus.backs().count() < 2 {
+            return None;
+        }
+        let params = str::from_utf8(body).ok()?;
+        let (back, own) = bus.held_prompt(&edit::text(params, "name")?)?;
+        let own = Json::of(&own);
+        let body = edit::replaced(params, "name", own.as_str())?.into();
+        let what = What::Native { wire: *wire, method: method.clone(), body };
+        Some((back, Call { what, ..call.clone() }))
+    }
+
+    /// A client wants to know who is there: what the lock says of backs may have changed.
+    fn learn_greetings(&self, call: &Call) {
+        let What::Native { method, .. } = &call.what else { return };
+        if method != "initialize" && method != "server/discover" {
+            return;
+        }
+        let known = self.bus.borrow().known_greetings();
+        for (index, greetings) in known {
+            self.machine.borrow_mut().know(index, greetings);
         }
     }
 
@@ -96,7 +185,7 @@ impl SeveralBacks {
         match &call.what {
             What::Tools => self.machine.borrow_mut().relink_all(now, call.caller),
             What::Tool { name, .. } => {
-                let Some(owner) = self.bus.owner(name) else { return };
+                let Some(owner) = self.bus.borrow().owner(name) else { return };
                 self.machine.borrow_mut().relink(now, call.caller, owner);
             }
             What::Native { .. } => return,
@@ -123,6 +212,7 @@ impl SeveralBacks {
         }
         self.is_carrying.set(false);
         self.tell_log();
+        self.tell_observers();
         self.alarm.set(self.machine.borrow().poll_timeout());
         pressure
     }
@@ -131,7 +221,13 @@ impl SeveralBacks {
         match asked {
             Asked::Call(call) => {
                 let Some(this) = self.this.upgrade() else { return };
-                let start = || self.bus.start_at(back, call, ReplyTo::new(this, ticket));
+                let bus = self.bus.borrow().clone();
+                let changed = self.machine.borrow_mut().changed(ticket);
+                let reply_to = ReplyTo::new(this, ticket);
+                let start = || match changed {
+                    None => bus.start_at(back, call, reply_to),
+                    Some(changed) => bus.start_changed_at(back, call, changed, reply_to),
+                };
                 self.running.start(ticket, (), start);
             }
             Asked::Up(up) => {
@@ -140,22 +236,39 @@ impl SeveralBacks {
         }
     }
 
+    /// Those who keep count of calls hear of such as no back hears of, too.
+    fn tell_observers(&self) {
+        loop {
+            let kept = self.machine.borrow_mut().poll_kept();
+            let Some(Kept { call, failure, hidden }) = kept else { return };
+            let bus = self.bus.borrow().clone();
+            bus.refuse_at(0, call, failure, hidden.map(ToolName::from));
+        }
+    }
+
     fn tell_log(&self) {
         loop {
             let notice = self.machine.borrow_mut().poll_notice();
             match notice {
                 Some(SeveralNotice::LeftOut { back, failure }) => {
-                    if let Some((name, _)) = self.bus.backs().nth(back) {
+                    if let Some((name, _)) = self.bus.borrow().backs().nth(back) {
                         left_out(&name, &failure);
                     }
                 }
                 Some(SeveralNotice::SameName(told)) => {
                     tracing::warn!("the second is left out: {told}");
                 }
+                Some(SeveralNotice::SameTool(told)) => warn_of_same_name(&told),
                 None => return,
             }
         }
     }
+}
+
+/// What the clients of this bus are shown.
+fn shown_by(bus: &Bus) -> Shown {
+    let (selection, is_closed) = (bus.selection().cloned(), bus.doors().is_some());
+    Shown { selection, is_closed, lists_tools: bus.may_search() }
 }
 
 impl Drop for SeveralBacks {
@@ -185,9 +298,44 @@ impl Route for SeveralBacks {
                     self.machine.borrow_mut().begin_list(Instant::now());
                 }
                 self.relink(&call);
+                let is_list = matches!(call.what, What::Tools);
+                let is_cut = {
+                    let bus = self.bus.borrow();
+                    bus.selection().is_some() || bus.may_search()
+                };
+                let down = match is_list && is_cut {
+                    true => {
+                        let seen = self.seen.clone();
+                        ReplyTo::new(Rc::new(Seeing { down, seen }), Ticket(0))
+                    }
+                    false => down,
+                };
                 self.tools.start(call, down)
             }
         }
+    }
+}
+
+/// Passes a list on, and keeps what it shows.
+struct Seeing {
+    down: ReplyTo,
+    seen: Rc<RefCell<Option<Arc<[ToolSpec]>>>>,
+}
+
+impl Asker for Seeing {
+    fn receive(&self, _: Ticket, down: Down) -> Pressure {
+        if let Down::Done(Ok(Outcome::Tools(tools))) = &down {
+            self.seen.replace(Some(tools.clone()));
+        }
+        self.down.send(down)
+    }
+
+    fn resume(&self, _: Ticket) {
+        self.down.resume();
+    }
+
+    fn is_full(&self, _: Ticket) -> bool {
+        self.down.is_full()
     }
 }
 

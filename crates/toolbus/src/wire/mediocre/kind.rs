@@ -20,19 +20,21 @@ use crate::child::{EnvPolicy, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::Decoding;
 use crate::peer::open::{file_name, not_in_this_build, patience, program, unfit};
+use crate::peer::pins::{OfSpecs, Pins};
 use crate::peer::settings::{Credentials, Settings, WireSettings};
 use crate::peer::{FrontKind, Opened, PeerKind, Registry};
 #[cfg(feature = "tls")]
 use crate::transport::tls::Inside;
 
-impl Patience {
-    /// What a mediocre-rpc server gets: it has nothing to say before it is asked.
-    pub const MEDIOCRE: Patience = Patience {
-        start: Duration::from_secs(20),
-        waits_for: Some("the first answer of a mediocre-rpc server"),
-        ..Patience::USUAL
-    };
-}
+/// What a mediocre-rpc server gets: it has nothing to say before it is asked.
+pub const PATIENCE: Patience = Patience {
+    start: Duration::from_secs(20),
+    waits_for: Some("the first answer of a mediocre-rpc server"),
+    ..Patience::USUAL
+};
+
+/// What of its peers is pinned.
+static PINS: OfSpecs = OfSpecs { generic: || vec![toolbus_proto::mediocre::generic()] };
 
 /// The mediocre wire, for the registry.
 pub static MEDIOCRE: MediocreKind = MediocreKind;
@@ -42,7 +44,7 @@ pub struct MediocreKind;
 
 /// The files that TLS needs.
 const TLS: Query =
-    Query::Parameters { to_call: &["ca", "cert", "key"], to_serve: &["cert", "key", "client_ca"] };
+    Query::Parameters { to_call: &["ca", "cert", "key"], to_serve: Query::FILES_TO_SERVE };
 const SCHEMES: &[Scheme] = &[
     Scheme::command("mediocre+stdio:"),
     Scheme::url("mediocre+tcp://", Transport::Tcp),
@@ -81,13 +83,17 @@ impl PeerKind for MediocreKind {
         Settings { wire, credentials: Credentials::read(values), ..settings }
     }
 
+    fn pins(&self) -> Option<&'static dyn Pins> {
+        Some(&PINS)
+    }
+
     fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let host = match address.place() {
             Place::Command(words) => {
                 let pass = settings.program.env_pass.clone();
                 let started = Started {
                     program: program(words, settings, EnvPolicy::Clean { pass }),
-                    patience: patience(Patience::MEDIOCRE, settings),
+                    patience: patience(PATIENCE, settings),
                     restart: settings.restart.unwrap_or(Restart::OnDemand),
                 };
                 let options = options(file_name(words), settings);
@@ -101,7 +107,12 @@ impl PeerKind for MediocreKind {
                     Transport::Tcp => Host::Tcp { host, port },
                     #[cfg(feature = "tls")]
                     Transport::Tls => {
-                        let tls = reach::client_tls(address, url, Inside::Bytes)?;
+                        let tls = reach::client_tls(
+                            address,
+                            url,
+                            &settings.credentials.tls,
+                            Inside::Bytes,
+                        )?;
                         Host::Tls { host, port, tls }
                     }
                     #[cfg(feature = "http")]
@@ -163,7 +174,7 @@ pub fn address(purpose: Purpose, url: &str) -> Result<Address, AddressError> {
 
 /// How long connecting may take.
 fn start(settings: &Settings) -> Duration {
-    settings.start_timeout.unwrap_or(Patience::MEDIOCRE.start)
+    settings.start_timeout.unwrap_or(PATIENCE.start)
 }
 
 /// What the settings mean for a server.

@@ -12,9 +12,11 @@ use super::settings::{FRONT_KEYS, MediocreFrontSettings};
 use crate::address::{Address, Place};
 use crate::bus::Bus;
 use crate::bus::config::{Key, Values};
+use crate::peer::access::Access;
+use crate::peer::guests::Guests;
 use crate::peer::settings::WireSettings;
 use crate::peer::{
-    FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce, swappable,
+    Circumstances, FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce,
 };
 use crate::transport::stdio;
 
@@ -35,13 +37,23 @@ impl FrontKind for MediocreKind {
         "mediocre-rpc clients"
     }
 
-    fn plan(&self, address: &Address, settings: &WireSettings) -> Result<FrontPlan, FrontError> {
+    fn takes_sockets(&self) -> bool {
+        true
+    }
+
+    fn plan(
+        &self,
+        address: &Address,
+        settings: &WireSettings,
+        circumstances: Circumstances,
+    ) -> Result<FrontPlan, FrontError> {
         let settings = settings.get::<MediocreFrontSettings>();
         let access = settings.access.access().map_err(|error| {
             let hint = error.hint();
             FrontError::usage(error.to_string()).by_key(error.key()).hint(Some(hint))
         })?;
-        let address = ListenAddress::of(address, &access).map_err(|error| {
+        let access = Access { is_closed: circumstances.is_closed, ..access };
+        let address = ListenAddress::under(address, &access, circumstances).map_err(|error| {
             let refused = FrontError::usage(error.to_string());
             match (&error, error.source()) {
                 (ListenAddressError::Unprotected(open), _) => {
@@ -55,7 +67,7 @@ impl FrontKind for MediocreKind {
         Ok(Box::new(move |bus, _| Box::pin(open(address, settings, bus))))
     }
 
-    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
+    fn serve_stdio(&self, bus: Bus, _words: &[String], _say: fn(&str)) -> ServedOnce {
         Box::pin(async move {
             bus.open().await.map_err(io::Error::other)?;
             let (input, output) = (stdio::stdin()?, stdio::stdout()?);
@@ -76,17 +88,32 @@ async fn open(
     let listener = address.open().await;
     let listener =
         listener.map_err(|error| FrontError::failed("cannot listen").caused_by(&error))?;
-    let (route, lead_to) = swappable(bus);
-    let server = Mediocre::new(route, settings);
+    #[cfg(feature = "tls")]
+    let tls = address.tls().cloned();
+    let guests = Rc::new(Guests::of(bus));
+    if let Some(file) = listener.socket_file() {
+        guests.share_file(file);
+    }
+    let server = Mediocre::of(guests.clone(), settings);
     let line = format!("listening on {}", listener.url());
     let stopped = server.clone();
-    let front = RunningFront::new(lead_to, move |patience| match patience {
-        Some(patience) => stopped.drain(patience),
-        None => stopped.stop(),
-    });
+    let front = RunningFront::new(
+        move |bus| guests.lead_to(bus),
+        move |patience| match patience {
+            Some(patience) => stopped.drain(patience),
+            None => stopped.stop(),
+        },
+    );
     let serving = Box::pin(async move {
         server.serve(listener).await;
         Ok(())
     });
-    Ok(Listening { line, front, serving })
+    Ok(Listening {
+        line: Some(line),
+        later: None,
+        front,
+        #[cfg(feature = "tls")]
+        tls,
+        serving,
+    })
 }

@@ -1,7 +1,7 @@
 //! How a server elsewhere is reached: whom to trust, and by which path.
 
 #[cfg(feature = "tls")]
-use std::path::Path;
+use std::path::PathBuf;
 
 #[cfg(any(feature = "tls", feature = "http"))]
 use crate::address::Transport;
@@ -11,10 +11,12 @@ use crate::bus::back::causes;
 use crate::peer::OpenError;
 #[cfg(feature = "http")]
 use crate::peer::settings::Credentials;
+#[cfg(feature = "tls")]
+use crate::peer::tls_files::TlsFiles;
 #[cfg(feature = "http")]
 use crate::transport::http::{HeaderMap, Origin, Uri};
 #[cfg(feature = "tls")]
-use crate::transport::tls::{ClientTls, Identity, Inside};
+use crate::transport::tls::{ClientTls, Inside};
 
 /// A server over HTTP.
 #[cfg(feature = "http")]
@@ -42,7 +44,7 @@ pub fn site(address: &Address, url: &Url, credentials: &Credentials) -> Result<S
         port: url.port,
         #[cfg(feature = "tls")]
         tls: match url.carrier {
-            Transport::Https => Some(client_tls(address, url, Inside::Http)?),
+            Transport::Https => Some(client_tls(address, url, &credentials.tls, Inside::Http)?),
             _ => None,
         },
     };
@@ -51,13 +53,20 @@ pub fn site(address: &Address, url: &Url, credentials: &Credentials) -> Result<S
 
 /// What the parameters of an address say about whom to trust and who we are.
 #[cfg(feature = "tls")]
-pub fn client_tls(address: &Address, url: &Url, inside: Inside) -> Result<ClientTls, OpenError> {
-    let path = |name| url.parameter(name).map(Path::new);
+///
+/// What is said besides is for addresses that say nothing of it.
+pub fn client_tls(
+    address: &Address,
+    url: &Url,
+    besides: &TlsFiles,
+    inside: Inside,
+) -> Result<ClientTls, OpenError> {
+    let path = |name| url.parameter(name).map(PathBuf::from);
+    let (ca, cert, key) = (path("ca"), path("cert"), path("key"));
     let fault = |why: String| OpenError::unusable(address, why);
-    let identity = match (path("cert"), path("key")) {
-        (Some(cert), Some(key)) => Some(Identity { cert, key }),
-        (None, None) => None,
-        _ => return Err(fault("`cert` and `key` belong together".to_owned())),
-    };
-    ClientTls::load(path("ca"), identity, inside).map_err(|error| fault(causes(&error)))
+    if cert.is_some() != key.is_some() {
+        return Err(fault("`cert` and `key` belong together".to_owned()));
+    }
+    let files = besides.and(&TlsFiles { ca, cert, key });
+    files.client(inside).map_err(|error| fault(causes(&error)))
 }

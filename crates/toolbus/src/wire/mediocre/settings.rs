@@ -80,6 +80,8 @@ pub(super) const FRONT_KEYS: &[Key] = &[
     access::INSECURE,
     access::ORIGINS,
     access::HOSTS,
+    #[cfg(feature = "oauth")]
+    crate::oauth::tokens::KEY,
 ];
 
 /// What only a mediocre wire has, on either side of the bus.

@@ -1,9 +1,9 @@
 //! An oracle behind the bus: its functions are tools, and any selector can be called natively.
 
 use toolbus_proto::oracle::{Client, Functions, Settings};
-use toolbus_proto::tool::{Call, Wire};
+use toolbus_proto::tool::{Call, LastWords, Wire};
 
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::{Back, Connection, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
 use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
@@ -51,8 +51,24 @@ impl Back for Oracle {
         self.child.start(call, down)
     }
 
+    fn connection(&self, _call: &Call) -> Connection {
+        self.child.run().map_or(Connection::None, Connection::Open)
+    }
+
+    fn is_starting(&self) -> bool {
+        self.child.is_starting()
+    }
+
+    fn last_words(&self) -> Option<LastWords> {
+        self.child.last_words()
+    }
+
     fn restarts(&self) -> Option<u64> {
         Some(self.child.restarts())
+    }
+
+    fn rest(&self) -> bool {
+        self.child.rest()
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {

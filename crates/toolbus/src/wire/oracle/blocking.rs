@@ -44,8 +44,8 @@ impl Default for Settings {
         let wire = toolbus_proto::oracle::Settings::default();
         Settings {
             timeout: None,
-            start_timeout: Patience::ORACLE.start,
-            stop_timeout: Patience::ORACLE.stop,
+            start_timeout: crate::wire::oracle::PATIENCE.start,
+            stop_timeout: crate::wire::oracle::PATIENCE.stop,
             line_bytes_max: wire.line_bytes_max,
             leniency: wire.leniency,
             allow_shell: false,
@@ -190,8 +190,11 @@ impl Oracle {
 fn caller(words: Vec<String>, settings: &Settings) -> Caller<Client> {
     let program = Program::new(words);
     let name = program.name().rsplit('/').next().unwrap_or_default().to_owned();
-    let patience =
-        Patience { start: settings.start_timeout, stop: settings.stop_timeout, ..Patience::ORACLE };
+    let patience = Patience {
+        start: settings.start_timeout,
+        stop: settings.stop_timeout,
+        ..crate::wire::oracle::PATIENCE
+    };
     let wire = toolbus_proto::oracle::Settings {
         line_bytes_max: settings.line_bytes_max,
         leniency: settings.leniency,

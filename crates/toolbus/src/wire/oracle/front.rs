@@ -15,6 +15,7 @@ use toolbus_proto::tool::{ToolName, ToolSpec, Wire};
 
 use crate::bus::Bus;
 use crate::engine::front::Front;
+use crate::task::{LocalFuture, boxed};
 use crate::transport::io::{Sink, Source};
 use crate::transport::pipe::{Input, Output};
 use crate::wake::Wake;
@@ -36,34 +37,48 @@ pub struct Options {
 /// Serves the tools of a bus that is open, until the executor has had enough.
 ///
 /// When the executor neither writes nor reads any more, what is under way is cancelled.
-pub async fn serve(bus: Rc<Bus>, options: Options, input: Input, output: Output) -> Ended {
-    let served = served(&bus, &options.functions);
-    let behind = behind(&bus, &options.functions);
-    let machine = Server::before(&options.settings, served, behind);
-    let front = Front::new(machine, bus, options.timeout);
-    let output = Rc::new(output);
-    let executor = Rc::new(Client::default());
-    let source =
-        Listening { input: Some(input), output: output.clone(), executor: executor.clone() };
-    tokio::select! {
-        ended = front.serve(source, Answering(output.clone())) => ended,
-        () = executor.is_gone(&output) => {
-            front.cancel_all();
-            Ended::Well
+///
+/// In a box: so it is compiled here, and not once more by who calls it, for size perhaps.
+pub fn serve(
+    bus: Rc<Bus>,
+    options: Options,
+    input: Input,
+    output: Output,
+) -> LocalFuture<'static, Ended> {
+    boxed(async move {
+        let served = served(&bus, &options.functions);
+        let behind = behind(&bus, &options.functions);
+        let untold = bindings(&bus, &options.functions, bus.unlisted());
+        let machine = Server::listing(&options.settings, served, untold, behind);
+        let front = Front::new(machine, bus, options.timeout);
+        let output = Rc::new(output);
+        let executor = Rc::new(Client::default());
+        let source =
+            Listening { input: Some(input), output: output.clone(), executor: executor.clone() };
+        tokio::select! {
+            ended = front.serve(source, Answering(output.clone())) => ended,
+            () = executor.is_gone(&output) => {
+                front.cancel_all();
+                Ended::Well
+            }
         }
-    }
+    })
 }
 
 /// Each tool with the signature it is offered by (`docs/protocols/oracle.md` H5).
 fn served(bus: &Bus, declared: &[Function]) -> Vec<Served> {
-    let tools = bus.offered().into_iter();
+    bindings(bus, declared, bus.offered())
+}
+
+fn bindings(bus: &Bus, declared: &[Function], tools: Vec<ToolSpec>) -> Vec<Served> {
+    let tools = tools.into_iter();
     let offered = tools.filter(|tool| !tool.name.as_str().starts_with(OURS));
     offered.map(|tool| Served { binding: binding(bus, declared, &tool), tool: tool.name }).collect()
 }
 
 /// The oracles behind the bus, each with the functions that are declared and that it does not offer.
 fn behind(bus: &Bus, declared: &[Function]) -> Vec<Behind> {
-    let tools = bus.offered();
+    let tools = callable(bus);
     let is_offered = |function: &Function| is_offered(&tools, function);
     let mut oracles: Vec<Behind> = tools
         .iter()
@@ -83,9 +98,16 @@ fn is_offered(tools: &[ToolSpec], function: &Function) -> bool {
     tools.iter().any(|tool| tool.name.as_str() == function.name())
 }
 
+/// All tools, also those that are not spoken of.
+fn callable(bus: &Bus) -> Vec<ToolSpec> {
+    let mut tools = bus.offered();
+    tools.extend(bus.unlisted());
+    tools
+}
+
 /// Can a function that is declared be called: as a tool, or as a selector of an oracle?
 pub fn is_callable(bus: &Bus, function: &Function) -> bool {
-    let tools = bus.offered();
+    let tools = callable(bus);
     let oracles = || tools.iter().filter_map(|tool| generic(bus, tool));
     is_offered(&tools, function)
         || oracles().any(|(prefix, _)| function.name().starts_with(&prefix))
@@ -111,6 +133,11 @@ fn binding(bus: &Bus, declared: &[Function], tool: &ToolSpec) -> Binding {
     if let Some(function) = declared.iter().find(|function| function.name() == name) {
         return Binding::declared(function.clone(), input);
     }
+    if bus.may_search()
+        && let Some(function) = known::search(name)
+    {
+        return Binding::declared(function, input);
+    }
     if let Some(native) =
         tool.native.as_ref().filter(|native| native.wire == toolbus_proto::oracle::WIRE)
         && let Ok(text) = str::from_utf8(&native.text)
@@ -122,6 +149,9 @@ fn binding(bus: &Bus, declared: &[Function], tool: &ToolSpec) -> Binding {
         && back.wire() == Wire::INSIDE
         && let Some(function) = known::builtin(own.as_str())
     {
+        let rule = bus.rule_of(&tool.name);
+        let is_fixed = |param: &str| rule.as_ref().is_some_and(|rule| rule.fixed.has(param));
+        let function = function.without(is_fixed);
         return Binding::declared(function.renamed(name), input);
     }
     Binding::from_schemas(name, input, tool.output.as_ref().map(Json::as_str))

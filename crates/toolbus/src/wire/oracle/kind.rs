@@ -8,6 +8,7 @@ use bytes::Bytes;
 use toolbus_proto::capture::Side;
 use toolbus_proto::oracle::{Functions, signature};
 use toolbus_proto::tool::Wire;
+use toolbus_proto::view::Rule;
 
 use super::back::{Options, Oracle};
 use super::settings::OracleSettings;
@@ -20,18 +21,17 @@ use crate::child::{EnvPolicy, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::{DecodedLines, Decoding};
 use crate::peer::open::{file_name, patience, program, unfit};
+use crate::peer::pins::Pins;
 use crate::peer::settings::Settings;
 use crate::peer::{FrontKind, OpenError, Opened, PeerKind, Registry, ServedOnce};
 use crate::transport::stdio;
 
-impl Patience {
-    /// What an oracle gets: it may have to be compiled first.
-    pub const ORACLE: Patience = Patience {
-        start: Duration::from_secs(120),
-        waits_for: Some("the `ready` that an oracle begins with"),
-        ..Patience::USUAL
-    };
-}
+/// What an oracle gets: it may have to be compiled first.
+pub const PATIENCE: Patience = Patience {
+    start: Duration::from_secs(120),
+    waits_for: Some("the `ready` that an oracle begins with"),
+    ..Patience::USUAL
+};
 
 /// Reads the connection string of an oracle, as a Cairo program gives it: only its own schemes,
 /// and the shell's (`docs/protocols/oracle.md` C1).
@@ -54,6 +54,16 @@ impl PeerKind for OracleKind {
         "an oracle"
     }
 
+    fn native_seen(&self, text: &Bytes, rule: &Rule) -> Option<Bytes> {
+        // A signature has no texts.
+        if rule.fixed.is_empty() {
+            return Some(text.clone());
+        }
+        let functions = signature::parse(str::from_utf8(text).ok()?).ok()?;
+        let [function] = functions.as_slice() else { return None };
+        Some(function.without(|param| rule.fixed.has(param)).canonical().into())
+    }
+
     fn schemes(&self) -> &'static [Scheme] {
         const { &[Scheme::command("stdio:"), Scheme::command("oracle+stdio:")] }
     }
@@ -62,12 +72,20 @@ impl PeerKind for OracleKind {
         &[("stdio:COMMAND", "an oracle: COMMAND is started and spoken to over its pipes")]
     }
 
+    fn keeps_state(&self, _settings: &Settings) -> bool {
+        true
+    }
+
     fn back_keys(&self) -> &'static [Key] {
         settings::BACK_KEYS
     }
 
     fn configure(&self, values: &Values, settings: Settings) -> Settings {
         settings.with(OracleSettings::read(values))
+    }
+
+    fn pins(&self) -> Option<&'static dyn Pins> {
+        Some(&super::pins::PINS)
     }
 
     fn open(&self, address: &Address, settings: &Settings) -> Opened {
@@ -84,7 +102,7 @@ impl PeerKind for OracleKind {
         Ok(Rc::new(Oracle::new(Options {
             name: settings.name.clone().unwrap_or_else(|| file_name(words)),
             program: program(words, settings, EnvPolicy::Inherit),
-            patience: patience(Patience::ORACLE, settings),
+            patience: patience(PATIENCE, settings),
             restart: settings.restart.unwrap_or(Restart::OnDemand),
             settings: own.wire(),
             functions: Functions::from_config(functions),
@@ -116,7 +134,7 @@ impl FrontKind for OracleKind {
         "executors"
     }
 
-    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
+    fn serve_stdio(&self, bus: Bus, _words: &[String], _say: fn(&str)) -> ServedOnce {
         Box::pin(async move {
             bus.open().await.map_err(io::Error::other)?;
             let (input, output) = (stdio::stdin()?, stdio::stdout()?);

@@ -21,6 +21,7 @@ use crate::bus::back::{Back, LocalFuture};
 use crate::bus::config::{Key, KeyKind, Values};
 use crate::child::shell::{self, Limits, Ran};
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
+use crate::peer::pins::Pins;
 use crate::peer::settings::Settings as BackSettings;
 use crate::peer::{OpenError, PeerKind};
 use crate::task::spawn_local;
@@ -70,6 +71,10 @@ impl PeerKind for ShellKind {
     fn configure(&self, values: &Values, settings: BackSettings) -> BackSettings {
         let allow_shell = values.bool("allow_shell").unwrap_or_default();
         BackSettings { allow_shell, ..settings }
+    }
+
+    fn pins(&self) -> Option<&'static dyn Pins> {
+        None
     }
 
     fn open(&self, _: &Address, settings: &BackSettings) -> Result<Rc<dyn Back>, OpenError> {

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use toolbus_proto::channel::Notice;
 use toolbus_proto::orchard::{Client, LogLine, Settings, WIRE};
-use toolbus_proto::tool::{Call, Wire};
+use toolbus_proto::tool::{Call, LastWords, Wire};
 
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::{Back, Connection, LocalFuture};
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
 use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
@@ -70,8 +70,24 @@ impl Back for Orchard {
         self.child.listen(hear);
     }
 
+    fn connection(&self, _call: &Call) -> Connection {
+        self.child.run().map_or(Connection::None, Connection::Open)
+    }
+
+    fn is_starting(&self) -> bool {
+        self.child.is_starting()
+    }
+
+    fn last_words(&self) -> Option<LastWords> {
+        self.child.last_words()
+    }
+
     fn restarts(&self) -> Option<u64> {
         Some(self.child.restarts())
+    }
+
+    fn rest(&self) -> bool {
+        self.child.rest()
     }
 
     fn shutdown(&self) -> LocalFuture<'_, ()> {

@@ -9,7 +9,8 @@ use toolbus_proto::orchard::{Server, ServerSettings};
 
 use crate::bus::Bus;
 use crate::engine::front::Front;
-use crate::transport::io::{Sink, Source};
+use crate::task::{LocalFuture, boxed};
+use crate::transport::pipe::{Input, Output};
 
 /// What can be set about a provider of ours.
 #[derive(Debug, Clone, Default)]
@@ -27,21 +28,27 @@ pub fn provider(bus: &Bus) -> Result<Provider, Clash> {
     for tool in bus.offered() {
         provider.offer(tool.name.as_str(), Served::new(&tool))?;
     }
+    for tool in bus.unlisted() {
+        provider.offer_untold(tool.name.as_str(), Served::new(&tool))?;
+    }
     Ok(provider)
 }
 
 /// Serves the tools of a bus, as [`provider`] names them, until the host has had enough.
 ///
-/// Must be called inside a `LocalSet`.
-pub async fn serve(
+/// Must be called inside a `LocalSet`. In a box, and of one kind: so it is compiled here, and not
+/// once more by who calls it, for size perhaps.
+pub fn serve(
     bus: Rc<Bus>,
     provider: Provider,
     options: Options,
-    source: impl Source + 'static,
-    sink: impl Sink + 'static,
-) -> Ended {
-    let usual = ServerSettings::default();
-    let line_bytes_max = options.line_bytes_max.unwrap_or(usual.line_bytes_max);
-    let server = Server::new(&ServerSettings { line_bytes_max }, provider);
-    Front::new(server, bus, options.timeout).serve(source, sink).await
+    input: Input,
+    output: Output,
+) -> LocalFuture<'static, Ended> {
+    boxed(async move {
+        let usual = ServerSettings::default();
+        let line_bytes_max = options.line_bytes_max.unwrap_or(usual.line_bytes_max);
+        let server = Server::new(&ServerSettings { line_bytes_max }, provider);
+        Front::new(server, bus, options.timeout).serve(input, output).await
+    })
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use toolbus_proto::capture::Side;
-use toolbus_proto::orchard::ServerSettings;
+use toolbus_proto::orchard::{ServerSettings, translate};
 use toolbus_proto::tool::Wire;
+use toolbus_proto::view::Rule;
 
 use super::back::{Options, Orchard};
 use super::settings::OrchardSettings;
@@ -20,20 +21,19 @@ use crate::child::{Abrupt, EnvPolicy, Patience};
 use crate::peer::FirstWords;
 use crate::peer::decode::{DecodedLines, Decoding};
 use crate::peer::open::{patience, program, unfit};
+use crate::peer::pins::Pins;
 use crate::peer::settings::Settings;
 use crate::peer::{FrontKind, Opened, PeerKind, ServedOnce};
 use crate::transport::stdio;
 
-impl Patience {
-    /// What a provider gets (`docs/protocols/orchard.md` H7).
-    pub const ORCHARD: Patience = Patience {
-        start: Duration::from_secs(5),
-        waits_for: Some("the answer of an Orchard provider to `describe`"),
-        last_words: Duration::from_secs(2),
-        abrupt: Abrupt::Kill,
-        ..Patience::USUAL
-    };
-}
+/// What a provider gets (`docs/protocols/orchard.md` H7).
+pub const PATIENCE: Patience = Patience {
+    start: Duration::from_secs(5),
+    waits_for: Some("the answer of an Orchard provider to `describe`"),
+    last_words: Duration::from_secs(2),
+    abrupt: Abrupt::Kill,
+    ..Patience::USUAL
+};
 
 /// The Orchard wire, for the registry.
 pub static ORCHARD: OrchardKind = OrchardKind;
@@ -50,12 +50,20 @@ impl PeerKind for OrchardKind {
         "an Orchard provider"
     }
 
+    fn native_seen(&self, text: &Bytes, rule: &Rule) -> Option<Bytes> {
+        translate::action_seen(str::from_utf8(text).ok()?, rule).map(Bytes::from)
+    }
+
     fn schemes(&self) -> &'static [Scheme] {
         const { &[Scheme::command("orchard+stdio:")] }
     }
 
     fn help(&self) -> &'static [(&'static str, &'static str)] {
         &[("orchard+stdio:COMMAND", "an Orchard provider, likewise")]
+    }
+
+    fn keeps_state(&self, _settings: &Settings) -> bool {
+        true
     }
 
     fn back_keys(&self) -> &'static [Key] {
@@ -66,13 +74,17 @@ impl PeerKind for OrchardKind {
         settings.with(OrchardSettings::read(values))
     }
 
+    fn pins(&self) -> Option<&'static dyn Pins> {
+        Some(&super::pins::PINS)
+    }
+
     fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let Place::Command(words) = address.place() else {
             return Err(unfit(address, "a command"));
         };
         let own: OrchardSettings = settings.wire.get();
         let name = settings.name.clone().unwrap_or_else(|| address.peer_name());
-        let patience = patience(Patience::ORCHARD, settings);
+        let patience = patience(PATIENCE, settings);
         Ok(Rc::new(Orchard::new(Options {
             program: program(words, settings, EnvPolicy::Inherit),
             patience,
@@ -110,7 +122,7 @@ impl FrontKind for OrchardKind {
         "Orchard hosts"
     }
 
-    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
+    fn serve_stdio(&self, bus: Bus, _words: &[String], _say: fn(&str)) -> ServedOnce {
         Box::pin(async move {
             bus.open().await.map_err(io::Error::other)?;
             let provider = front::provider(&bus).map_err(io::Error::other)?;

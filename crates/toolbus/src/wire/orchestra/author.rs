@@ -1,6 +1,5 @@
 //! An author's tools as a plugin: what a program is that a hub has started.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::rc::Rc;
 
@@ -9,6 +8,7 @@ use toolbus_proto::orchestra::plugin::{manifest, manifest_line};
 use toolbus_proto::orchestra::wire::PluginManifest;
 
 use super::front::{Plugin, PluginEnded, PluginError, PluginFlags};
+use crate::author::console::{failed, print, say};
 use crate::author::{Authored, StartedKind, Tools};
 use crate::bus::TIMEOUT;
 use crate::bus::back::causes;
@@ -22,7 +22,7 @@ impl StartedKind for Author {
         let tools = tools.take()?;
         let flags = match flags {
             Ok(flags) => flags,
-            Err(error) => return Some(failed(&error.to_string(), None, 2)),
+            Err(error) => return Some(failed(error, &[], None, 2)),
         };
         let mut names: Vec<_> = tools.specs().iter().map(|tool| tool.name.to_string()).collect();
         names.sort();
@@ -31,9 +31,7 @@ impl StartedKind for Author {
             instructions.clone_into(&mut told.description);
         }
         if flags.manifest {
-            let line = format!("{}\n", manifest_line(&told));
-            let printed = io::stdout().write_all(line.as_bytes());
-            return Some(if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            return Some(print(&format!("{}\n", manifest_line(&told))));
         }
         Some(run(tools.into_authored(), flags, &told))
     }
@@ -44,7 +42,7 @@ fn run(tools: Authored, flags: PluginFlags, told: &PluginManifest) -> ExitCode {
     let runtime = runtime.enable_all().build_local(tokio::runtime::LocalOptions::default());
     match runtime {
         Ok(runtime) => runtime.block_on(serve(tools, flags, told)),
-        Err(error) => failed(&format!("cannot start the event loop: {error}"), None, 1),
+        Err(error) => failed(format_args!("cannot start the event loop: {error}"), &[], None, 1),
     }
 }
 
@@ -53,10 +51,10 @@ async fn serve(tools: Authored, flags: PluginFlags, told: &PluginManifest) -> Ex
     let ended = async {
         let plugin = Plugin::bind(options, Rc::new(tools)).await?;
         // A hub that reads no more must not stop us: these lines are few.
-        eprintln!("READY {}", plugin.address());
+        say(format_args!("READY {}", plugin.address()));
         let hub = plugin.register(told).await?;
         if let Some(hub) = &hub {
-            eprintln!("registered with orchestrator at {}", hub.address());
+            say(format_args!("registered with orchestrator at {}", hub.address()));
         }
         let stopping = async {
             asked_to_end().await;
@@ -71,7 +69,7 @@ async fn serve(tools: Authored, flags: PluginFlags, told: &PluginManifest) -> Ex
     match ended.await {
         Ok(PluginEnded::ShutDown | PluginEnded::Stopped) => ExitCode::SUCCESS,
         Ok(PluginEnded::HubGone(_) | PluginEnded::ParentGone) => {
-            failed("the orchestrator is gone", None, 3)
+            failed("the orchestrator is gone", &[], None, 3)
         }
         Err(error) => {
             let code = match error {
@@ -79,7 +77,7 @@ async fn serve(tools: Authored, flags: PluginFlags, told: &PluginManifest) -> Ex
                 PluginError::Listen(_) | PluginError::Rejected(_) => 1,
                 PluginError::Hub { .. } => 3,
             };
-            failed(&causes(&error), error.hint(), code)
+            failed(causes(&error), &[], error.hint().as_deref(), code)
         }
     }
 }
@@ -96,12 +94,4 @@ async fn asked_to_end() {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
-}
-
-fn failed(message: &str, hint: Option<String>, code: u8) -> ExitCode {
-    eprintln!("error: {message}");
-    if let Some(hint) = hint {
-        eprintln!("hint: {hint}");
-    }
-    ExitCode::from(code)
 }

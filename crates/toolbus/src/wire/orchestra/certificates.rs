@@ -3,14 +3,11 @@
 //!
 //! What is done is decided by the rules; here files are looked at, made and put in place.
 //! `files.rs` is how a file is read and written, `making.rs` what stands in a certificate of ours,
-//! `x509.rs` and `der.rs` how certificates are read and written, `renewal.rs` what `toolbus certs`
-//! does.
+//! `renewal.rs` what `toolbus certs` does.
 
-mod der;
 mod files;
 mod making;
 mod renewal;
-mod x509;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Ids for requests and streams that nobody else gives out: UUIDs, of chance alone.
+//! Ids for requests and streams that no other program gives out: UUIDs, of chance alone.
 
 use toolbus_proto::orchestra::Ids;
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use toolbus_proto::capture::Side;
 use toolbus_proto::orchestra::{ClientSettings, translate};
 use toolbus_proto::tool::{FailureKind, Outcome, Wire};
+use toolbus_proto::view::Rule;
 
 use super::back::{Host, Orchestra, Started, StartedOptions};
 use super::decode::Capture;
@@ -25,27 +26,23 @@ use crate::peer::settings::Settings;
 use crate::peer::{FrontKind, OpenError, Opened, PeerKind};
 use crate::transport::quic::{Dialler, HANDSHAKE, Idle, Target};
 
-impl Patience {
-    /// What a plugin gets.
-    pub const ORCHESTRA: Patience = Patience {
-        start: Duration::from_secs(10),
-        waits_for: Some("the `READY` that an Orchestra plugin begins with"),
-        // A hub tells at once that a plugin died, and yet behind its last words.
-        last_words: Duration::from_millis(200),
-        abrupt: Abrupt::Kill,
-        ..Patience::USUAL
-    };
-}
+/// What a plugin gets.
+pub const PATIENCE: Patience = Patience {
+    start: Duration::from_secs(10),
+    waits_for: Some("the `READY` that an Orchestra plugin begins with"),
+    // A hub tells at once that a plugin died, and yet behind its last words.
+    last_words: Duration::from_millis(200),
+    abrupt: Abrupt::Kill,
+    ..Patience::USUAL
+};
 
-impl Comeback {
-    /// How a hub starts a plugin again.
-    pub const ORCHESTRA: Comeback = Comeback {
-        first: Duration::from_millis(500),
-        longest: Duration::from_secs(30),
-        proven: Duration::from_secs(60),
-        starts_max: 5,
-    };
-}
+/// How a hub starts a plugin again.
+pub const COMEBACK: Comeback = Comeback {
+    first: Duration::from_millis(500),
+    longest: Duration::from_secs(30),
+    proven: Duration::from_secs(60),
+    starts_max: 5,
+};
 
 /// The Orchestra wire, for the registry.
 pub static ORCHESTRA: OrchestraKind = OrchestraKind;
@@ -67,6 +64,10 @@ impl PeerKind for OrchestraKind {
         "an Orchestra hub or plugin"
     }
 
+    fn native_seen(&self, text: &Bytes, rule: &Rule) -> Option<Bytes> {
+        translate::definition_seen(text, rule)
+    }
+
     fn schemes(&self) -> &'static [Scheme] {
         SCHEMES
     }
@@ -85,6 +86,10 @@ impl PeerKind for OrchestraKind {
         heard.errors.iter().any(is_ours)
     }
 
+    fn keeps_running(&self, _address: &Address) -> bool {
+        false
+    }
+
     fn open(&self, address: &Address, settings: &Settings) -> Opened {
         let timeout = settings.timeout.unwrap_or(TIMEOUT);
         let url = match address.place() {
@@ -93,7 +98,7 @@ impl PeerKind for OrchestraKind {
                 let options = StartedOptions {
                     name: name.clone(),
                     program: program(words, settings, EnvPolicy::Inherit),
-                    patience: patience(Patience::ORCHESTRA, settings),
+                    patience: patience(PATIENCE, settings),
                 };
                 return Ok(Rc::new(Orchestra::program(name, Started::new(options), timeout)));
             }

@@ -14,15 +14,6 @@ pub struct Link {
     client: Client<Machine>,
 }
 
-/// What became of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkNews {
-    /// Its peer has lost count of our streams: new calls belong on a further connection.
-    Starved,
-    /// It is over, and why.
-    Lost(Failure),
-}
-
 impl Link {
     /// Asks over `connection`; `name` is what the log calls the peer. Must be called inside a
     /// `LocalSet`.
@@ -53,16 +44,18 @@ impl Link {
         self.connection.close();
     }
 
-    /// Waits for what becomes of it; calls of a lost one have ended by then. One task at a time
-    /// may wait, here or for its last answer.
-    pub async fn news(&self) -> LinkNews {
-        tokio::select! {
-            biased;
-            why = self.connection.closed() => {
-                self.client.fail(why.clone());
-                LinkNews::Lost(why)
-            }
-            true = self.client.until(Machine::is_starved) => LinkNews::Starved,
+    /// Waits until the connection is over, and tells why; its calls have ended by then.
+    pub async fn closed(&self) -> Failure {
+        let why = self.connection.closed().await;
+        self.client.fail(why.clone());
+        why
+    }
+
+    /// Waits until its peer has lost count of our streams: new calls belong on a further
+    /// connection. One task at a time may wait, here or for its last answer.
+    pub async fn starved(&self) {
+        if !self.client.until(Machine::is_starved).await {
+            std::future::pending::<()>().await;
         }
     }
 
@@ -71,7 +64,7 @@ impl Link {
     pub async fn leave_to(&self, further: &Link) {
         self.client.hand_over(|call, down| further.start(call, down));
         tokio::select! {
-            why = self.connection.closed() => self.client.fail(why),
+            _ = self.closed() => {}
             _ = self.client.until(Machine::is_idle) => self.connection.say_goodbye().await,
         }
     }

@@ -13,9 +13,10 @@ use super::host_port::HostPort;
 use super::settings::folder;
 use crate::address::{Address, Place};
 use crate::bus::{Bus, TIMEOUT};
+use crate::peer::guests::Guests;
 use crate::peer::settings::WireSettings;
 use crate::peer::{
-    FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce, swappable,
+    Circumstances, FrontError, FrontKind, FrontPlan, Listening, RunningFront, ServedOnce,
 };
 
 /// What a plugin is called that was given no id.
@@ -30,7 +31,12 @@ impl FrontKind for OrchestraKind {
         "an Orchestra hub"
     }
 
-    fn plan(&self, address: &Address, _settings: &WireSettings) -> Result<FrontPlan, FrontError> {
+    fn plan(
+        &self,
+        address: &Address,
+        _settings: &WireSettings,
+        _circumstances: Circumstances,
+    ) -> Result<FrontPlan, FrontError> {
         let Place::Url(url) = address.place() else {
             return Err(FrontError::usage(format!("cannot listen on `{address}`")));
         };
@@ -49,21 +55,19 @@ impl FrontKind for OrchestraKind {
         Ok(Box::new(|bus, _| Box::pin(open(options, bus))))
     }
 
-    /// Serves whoever the flags of this program name: a hub does not speak to the standard
+    /// Serves the hub whose flags stand among the words: it does not speak to the standard
     /// streams of its plugins.
-    fn serve_stdio(&self, bus: Bus) -> ServedOnce {
+    fn serve_stdio(&self, bus: Bus, words: &[String], say: fn(&str)) -> ServedOnce {
+        let flags = PluginFlags::of(words).transpose();
         Box::pin(async move {
-            let words: Vec<String> =
-                std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-            let flags = PluginFlags::of(&words).transpose().map_err(io::Error::other)?;
-            let flags = flags.ok_or_else(|| {
+            let flags = flags.map_err(io::Error::other)?.ok_or_else(|| {
                 io::Error::other("an Orchestra plugin is started with the flags of its hub")
             })?;
             bus.open().await.map_err(io::Error::other)?;
             let tools = bus.tools().await.map_err(io::Error::other)?;
             let options = flags.options(ID_DEFAULT, TIMEOUT);
             let plugin = Plugin::bind(options, Rc::new(bus)).await.map_err(io::Error::other)?;
-            eprintln!("READY {}", plugin.address());
+            say(&format!("READY {}", plugin.address()));
             let told = manifest(ID_DEFAULT, env!("CARGO_PKG_VERSION"), names(&tools));
             let hub = plugin.register(&told).await.map_err(io::Error::other)?;
             Ok(match plugin.serve(hub).await {
@@ -77,14 +81,14 @@ impl FrontKind for OrchestraKind {
 async fn open(options: PluginOptions, bus: Bus) -> Result<Listening, FrontError> {
     let id = options.id.clone();
     let names = names(&bus.tools().await.unwrap_or_default());
-    let (route, lead_to) = swappable(bus);
-    let plugin = Plugin::bind(options, route).await.map_err(|error| not_open(&error))?;
+    let guests = Rc::new(Guests::of(bus));
+    let plugin = Plugin::open(options, guests.clone()).await.map_err(|error| not_open(&error))?;
     let plugin = Rc::new(plugin);
     let told = manifest(&id, env!("CARGO_PKG_VERSION"), names);
     let hub = plugin.register(&told).await.map_err(|error| not_open(&error))?;
     let line = format!("listening on orchestra+quic://{}", plugin.address());
     let stopped = plugin.clone();
-    let front = RunningFront::new(lead_to, move |_| stopped.stop());
+    let front = RunningFront::new(move |bus| guests.lead_to(bus), move |_| stopped.stop());
     let serving = Box::pin(async move {
         match plugin.serve(hub).await {
             PluginEnded::HubGone(at) => {
@@ -93,7 +97,7 @@ async fn open(options: PluginOptions, bus: Bus) -> Result<Listening, FrontError>
             _ => Ok(()),
         }
     });
-    Ok(Listening { line, front, serving })
+    Ok(Listening { line: Some(line), later: None, front, tls: None, serving })
 }
 
 /// The names of tools as a manifest lists them.

@@ -4,29 +4,29 @@
 //! What a line means and when the hub is dialled are decided by the rules; here lines are read
 //! and written, connections opened and closed.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::{Down, Ended};
 use toolbus_proto::orchestra::ClientSettings;
+use toolbus_proto::orchestra::redial::Again;
 use toolbus_proto::orchestra::stdio::{
-    Profile, Transport, TransportSettings, Uplink, UplinkOrder, UplinkSettings,
+    Profile, Transport, TransportSettings, Uplink, UplinkNews, UplinkSettings,
 };
-use toolbus_proto::tool::Call;
+use toolbus_proto::tool::{Call, Failure, FailureKind};
 
+use super::caller::{Caller, Reach};
 use super::certificates::{CertificatesError, Folder};
 use super::ids::uuid;
-use super::links::{LinkEvent, Links};
 use super::{HostPort, tls};
 use crate::bus::Route;
-use crate::bus::back::causes;
-use crate::engine::alarm::Alarm;
+use crate::bus::back::{LocalFuture, causes};
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::front::Front;
-use crate::task::{boxed, spawn_local};
+use crate::task::boxed;
 use crate::transport::io::{Sink, Source};
 use crate::transport::quic::{
     self, Connection, Dialler, HANDSHAKE, Idle, QuicClient, TlsSetupError,
@@ -92,7 +92,6 @@ pub enum Ending {
 pub struct StdioTransport(Rc<Inner>);
 
 struct Inner {
-    this: Weak<Inner>,
     target: quic::Target,
     folder: Folder,
     idle: Idle,
@@ -101,17 +100,12 @@ struct Inner {
     events: Vec<String>,
     dialler: Dialler,
     uplink: RefCell<Uplink>,
-    links: OnceCell<Rc<Links>>,
-    front: OnceCell<Rc<Front<Transport>>>,
+    hub: Rc<Caller>,
+    front: Rc<Front<Transport>>,
     say: Box<dyn Fn(&str)>,
-    /// Reached, and not in use yet.
-    dialled: RefCell<Option<Connection>>,
-    was_connected: Cell<bool>,
     exit: Cell<Option<u8>>,
-    is_settling: Cell<bool>,
     /// Rung when the hub is there for the first time, or it is over.
     begun: Wake,
-    alarm: Alarm,
 }
 
 impl StdioTransport {
@@ -126,44 +120,32 @@ impl StdioTransport {
         let idle = Idle::after(idle_timeout);
         let client = tls::client(&identity, idle)?;
         let Options { waits, reconnects, profile, in_order, events, .. } = options;
-        let inner = Rc::new_cyclic(|this| Inner {
-            this: this.clone(),
-            target: place.target(server_name.as_deref()),
-            folder,
-            idle,
-            client: RefCell::new(client),
-            events,
-            dialler: Dialler::new(),
-            uplink: RefCell::new(Uplink::new(UplinkSettings { address, waits, reconnects })),
-            links: OnceCell::new(),
-            front: OnceCell::new(),
-            say: Box::new(say),
-            dialled: RefCell::default(),
-            was_connected: Cell::new(false),
-            exit: Cell::new(None),
-            is_settling: Cell::new(false),
-            begun: Wake::default(),
-            alarm: Alarm::default(),
-        });
-        let this = inner.this.clone();
         let defaults = ClientSettings::default();
-        let settings = ClientSettings {
+        let asking = ClientSettings {
             // The client's requests are counted where they come in, and events beside them.
             in_flight_max: defaults.in_flight_max * 2,
             ..defaults
         };
-        inner.links.get_or_init(|| {
-            Links::new("orchestrator", settings, move |event| {
-                if let Some(inner) = this.upgrade() {
-                    inner.link_changed(event);
-                }
-            })
-        });
         let session_id = uuid();
-        let settings =
+        let serving =
             TransportSettings { profile, timeout, in_order, session_id, ..Default::default() };
-        let route = Rc::new(ToHub(inner.this.clone()));
-        inner.front.get_or_init(|| Front::new(Transport::new(settings), route, None));
+        let inner = Rc::new_cyclic(|this: &Weak<Inner>| {
+            let way = Rc::new(Way(this.clone()));
+            Inner {
+                target: place.target(server_name.as_deref()),
+                folder,
+                idle,
+                client: RefCell::new(client),
+                events,
+                dialler: Dialler::new(),
+                uplink: RefCell::new(Uplink::new(UplinkSettings { address, waits, reconnects })),
+                hub: Caller::new("orchestrator", asking, Again::ByItself, way.clone()),
+                front: Front::new(Transport::new(serving), way, None),
+                say: Box::new(say),
+                exit: Cell::new(None),
+                begun: Wake::default(),
+            }
+        });
         Ok(StdioTransport(inner))
     }
 
@@ -171,20 +153,16 @@ impl StdioTransport {
     /// before the hub is there, unless it need not be. Must be called inside a `LocalSet`.
     pub async fn serve(&self, source: impl Source + 'static, sink: impl Sink + 'static) -> Ending {
         let inner = &self.0;
-        let mut tasks = JoinSet::new();
-        tasks.spawn_local(boxed(keep(inner.clone())));
-        inner.settle();
-        let waits = !inner.must_connect();
-        while !waits && !inner.was_connected.get() && inner.exit.get().is_none() {
+        inner.hub.want();
+        while inner.must_connect() {
+            if let Some(code) = inner.exit.get() {
+                return Ending::Code(code);
+            }
             inner.begun.rung().await;
         }
-        if let (Some(code), false) = (inner.exit.get(), inner.was_connected.get()) {
-            return Ending::Code(code);
-        }
         let mut serving = JoinSet::new();
-        if let Some(front) = inner.front.get().cloned() {
-            serving.spawn_local(boxed(async move { front.serve(source, sink).await }));
-        }
+        let front = inner.front.clone();
+        serving.spawn_local(boxed(async move { front.serve(source, sink).await }));
         let ended = serving.join_next().await;
         self.leave().await;
         match ended {
@@ -196,117 +174,53 @@ impl StdioTransport {
 
     /// Says goodbye to the hub, whatever is under way there.
     pub async fn leave(&self) {
-        self.0.act(|uplink, _| uplink.close());
-        if let Some(links) = self.0.links.get() {
-            links.say_goodbye().await;
-        }
+        self.0.exit(0);
+        self.0.hub.shutdown().await;
     }
 
     /// Reads no more; what is under way has a little time.
     pub fn stop(&self) {
-        if self.0.must_connect() && !self.0.was_connected.get() {
-            self.0.exit.set(Some(0));
-            return self.0.begun.ring();
+        match self.0.must_connect() {
+            true => self.0.exit(0),
+            false => self.0.stop(),
         }
-        self.0.stop();
     }
 }
 
 impl Inner {
+    /// Is nothing read before the hub is there?
     fn must_connect(&self) -> bool {
         self.uplink.borrow().must_connect()
     }
 
     fn stop(&self) {
-        if let Some(front) = self.front.get() {
-            front.tell_machine(Transport::stop);
-        }
+        self.front.tell_machine(Transport::stop);
     }
 
-    fn act(&self, tell: impl FnOnce(&mut Uplink, Instant)) {
-        tell(&mut self.uplink.borrow_mut(), Instant::now());
-        self.settle();
-    }
-
-    fn settle(&self) {
-        // What an order leads to waits for its turn behind the others.
-        if self.is_settling.replace(true) {
-            return;
+    /// It ends with this code, unless it ends already.
+    fn exit(&self, code: u8) {
+        if self.exit.get().is_none() {
+            self.exit.set(Some(code));
         }
-        loop {
-            let order = self.uplink.borrow_mut().poll_order();
-            let Some(order) = order else { break };
-            self.obey(order);
-        }
-        self.is_settling.set(false);
-        self.alarm.set(self.uplink.borrow().poll_timeout());
-    }
-
-    fn obey(&self, order: UplinkOrder) {
-        match order {
-            UplinkOrder::Dial => self.dial(),
-            UplinkOrder::Use(id) => {
-                let (Some(links), Some(connection)) = (self.links.get(), self.dialled.take())
-                else {
-                    return;
-                };
-                let is_further = links.used().is_some();
-                links.add(id, connection);
-                if !is_further {
-                    self.connected();
-                }
-            }
-            UplinkOrder::Close(id) => {
-                // The last ones are closed with a goodbye.
-                if let Some(links) = self.links.get().filter(|links| links.used() != Some(id)) {
-                    links.close(id);
-                }
-            }
-            UplinkOrder::Say(line) => (self.say)(&line),
-            UplinkOrder::Exit(code) => {
-                if self.exit.get().is_none() {
-                    self.exit.set(Some(code));
-                }
-                self.begun.ring();
-                self.stop();
-            }
-        }
-    }
-
-    /// The hub is there, at first or again.
-    fn connected(&self) {
-        let was_connected = self.was_connected.replace(true);
+        self.hub.rest();
         self.begun.ring();
-        let Some(front) = self.front.get() else { return };
-        front.tell_machine(|transport, now| {
-            if was_connected {
-                transport.handle_reconnected();
-            }
-            for topic in &self.events {
-                transport.subscribe(now, topic);
-            }
-        });
+        self.stop();
     }
 
-    fn dial(&self) {
-        let Some(inner) = self.this.upgrade() else { return };
-        spawn_local(async move {
-            if inner.was_connected.get() {
-                inner.look_at_certificates().await;
-            }
-            let client = inner.client.borrow().clone();
-            let dialled = inner.dialler.dial(&inner.target, &client, HANDSHAKE).await;
-            match dialled {
-                Ok(connection) => {
-                    *inner.dialled.borrow_mut() = Some(connection);
-                    inner.act(|uplink, _| uplink.handle_dialled());
-                }
-                Err(error) => {
-                    let cause = causes(&error);
-                    inner.act(|uplink, now| uplink.handle_dial_failed(now, &cause));
-                }
-            }
-        });
+    fn tell(&self, news: UplinkNews) {
+        (self.say)(&news.line);
+        if let Some(code) = news.exit {
+            self.exit(code);
+        }
+    }
+
+    async fn dial(&self) -> Result<Connection, String> {
+        if self.uplink.borrow().was_connected() {
+            self.look_at_certificates().await;
+        }
+        let client = self.client.borrow().clone();
+        let dialled = self.dialler.dial(&self.target, &client, HANDSHAKE).await;
+        dialled.map_err(|error| causes(&error))
     }
 
     /// A hub may be away because its certificates are others by now, or ours too old.
@@ -321,36 +235,68 @@ impl Inner {
         }
     }
 
-    fn link_changed(&self, event: LinkEvent) {
-        self.act(|uplink, now| match event {
-            LinkEvent::Starved(id) => uplink.handle_starved(id),
-            LinkEvent::Idle(id) => uplink.handle_idle(id),
-            LinkEvent::Lost(id, failure) => uplink.handle_lost(now, id, &failure.message),
+    /// The hub is there, at first or again.
+    fn connected(&self) {
+        let was_connected = self.uplink.borrow().was_connected();
+        let news = self.uplink.borrow_mut().handle_dialled();
+        self.tell(news);
+        self.begun.ring();
+        self.front.tell_machine(|transport, now| {
+            if was_connected {
+                transport.handle_reconnected();
+            }
+            for topic in &self.events {
+                transport.subscribe(now, topic);
+            }
         });
     }
 }
 
-/// The way of the client's requests to the hub.
-struct ToHub(Weak<Inner>);
+/// The way to the hub, and that of the client's requests.
+struct Way(Weak<Inner>);
 
-impl Route for ToHub {
+impl Reach for Way {
+    fn reach(&self) -> LocalFuture<'_, Result<Connection, Failure>> {
+        Box::pin(async {
+            let dialled = match self.0.upgrade() {
+                Some(inner) => inner.dial().await,
+                None => Err("it is being left".to_owned()),
+            };
+            dialled.map_err(|cause| Failure::new(FailureKind::Unavailable, cause))
+        })
+    }
+
+    fn connected(&self, is_further: bool) {
+        if let Some(inner) = self.0.upgrade().filter(|_| !is_further) {
+            inner.connected();
+        }
+    }
+
+    fn failed(&self, _peer: &str, why: &Failure, is_further: bool) {
+        let Some(inner) = self.0.upgrade().filter(|_| !is_further) else { return };
+        let news = inner.uplink.borrow().handle_failed(&why.message);
+        if let Some(news) = news {
+            inner.tell(news);
+        }
+    }
+
+    fn lost(&self, _peer: &str, why: &Failure) {
+        let Some(inner) = self.0.upgrade() else { return };
+        let news = inner.uplink.borrow().handle_lost(&why.message);
+        inner.tell(news);
+    }
+}
+
+impl Route for Way {
     fn start(&self, call: Call, reply: ReplyTo) -> RunningCall {
         let Some(inner) = self.0.upgrade() else { return RunningCall::ended() };
-        let refusal = inner.uplink.borrow().refusal();
-        match (refusal, inner.links.get()) {
-            (None, Some(links)) => links.start(call, reply),
-            (refusal, _) => {
-                if let Some(failure) = refusal {
-                    let _ = reply.send(Down::Done(Err(failure)));
-                }
+        match inner.hub.link() {
+            Some(link) => link.start(call, reply),
+            None => {
+                let refusal = inner.uplink.borrow().refusal();
+                let _ = reply.send(Down::Done(Err(refusal)));
                 RunningCall::ended()
             }
         }
     }
-}
-
-/// Looks at the clock for the way to the hub.
-async fn keep(inner: Rc<Inner>) {
-    let poll_timeout = || inner.uplink.borrow().poll_timeout();
-    inner.alarm.keep(poll_timeout, || inner.act(Uplink::handle_timeout)).await;
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
-use toolbus::engine::client::Sharing;
+use toolbus_engine::calls::{Inbox, Pressure, RunningCall};
+use toolbus_engine::client::Sharing;
 use toolbus_proto::channel::{AskId, Down, Up};
 use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, Part, What};
 

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus::engine::calls::{Inbox, RunningCall};
-use toolbus::engine::client::Sharing;
+use toolbus_engine::calls::{Inbox, RunningCall};
+use toolbus_engine::client::Sharing;
 use toolbus_proto::channel::{AskId, Up};
 
 use super::{Chain, call, is_done, json, part, run, stream};

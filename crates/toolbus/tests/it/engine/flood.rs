@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use toolbus::bus::back::Back;
-use toolbus::child::supervisor::Restart;
-use toolbus::child::{Patience, Program};
-use toolbus::engine::calls::Inbox;
-use toolbus::engine::client::Sharing;
 use toolbus::wire::mcp::back::{Mcp, Options};
 use toolbus::wire::mcp::settings::Share;
+use toolbus_engine::calls::Inbox;
+use toolbus_engine::child::supervisor::Restart;
+use toolbus_engine::child::{Patience, Program};
+use toolbus_engine::client::Sharing;
 use toolbus_proto::mcp::calling::Settings;
 use toolbus_proto::tool::FailureKind;
 
@@ -18,7 +18,7 @@ fn server(script: &str, start: Duration) -> Mcp {
     let quick = Duration::from_millis(50);
     Mcp::new(Options {
         program: Program::new(vec!["sh".into(), "-c".into(), script.into()]),
-        patience: Patience { start, stop: quick, signal: quick, ..Patience::MCP },
+        patience: Patience { start, stop: quick, signal: quick, ..toolbus::wire::mcp::PATIENCE },
         restart: Restart::OnDemand,
         share: Share::All,
         timeout: Duration::from_secs(60),

@@ -5,15 +5,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use toolbus::engine::calls::{Inbox, RunningCall};
-use toolbus::engine::client::Client;
-use toolbus::engine::front::Front;
-use toolbus::transport::http::{
+use toolbus_engine::calls::{Inbox, RunningCall};
+use toolbus_engine::client::Client;
+use toolbus_engine::front::Front;
+use toolbus_engine::transport::http::{
     AnswerReader, AnswerWriter, Client as Http, HeaderMap, HttpOpener, Limits, Origin,
     RequestWriter, Server, Timeouts, plain,
 };
-use toolbus::transport::io::{Opener, Reader, Sink, Source, Stop, Writer};
-use toolbus::transport::{Listener, Whereabouts};
+use toolbus_engine::transport::io::{Opener, Reader, Sink, Source, Stop, Writer};
+use toolbus_engine::transport::{Listener, Whereabouts};
 use toolbus_proto::channel::{Down, Outbox, StreamLost, Up};
 use toolbus_proto::http::{RequestHead, ResponseHead};
 use toolbus_proto::mediocre::HttpClient;

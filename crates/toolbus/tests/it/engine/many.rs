@@ -12,10 +12,10 @@ use std::time::Duration;
 use super::memory::{self, MemoryOpener, MemoryReader, MemoryWriter};
 use bytes::BytesMut;
 use tokio::task::{JoinHandle, spawn_local};
-use toolbus::engine::calls::{Inbox, RunningCall};
-use toolbus::engine::client::Client;
-use toolbus::engine::front::Front;
-use toolbus::transport::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
+use toolbus_engine::calls::{Inbox, RunningCall};
+use toolbus_engine::client::Client;
+use toolbus_engine::front::Front;
+use toolbus_engine::transport::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
 use toolbus_proto::channel::{Down, Notice, StreamLost, Up};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, Part};
 use toolbus_testkit::many;
@@ -345,7 +345,7 @@ fn a_slow_tool_holds_up_its_own_stream_and_no_other() {
         let (_inbox, uplink) = house.call(stream("never", "0"));
         let mut sent = 0;
         while sent < 10_000
-            && uplink.send(Up::Part(part(1000))) == toolbus::engine::calls::Pressure::Ready
+            && uplink.send(Up::Part(part(1000))) == toolbus_engine::calls::Pressure::Ready
         {
             sent += 1;
         }

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use toolbus_proto::channel::{StreamLost, Streams};
 use toolbus_proto::tool::{Failure, FailureKind};
 
-use toolbus::transport::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
+use toolbus_engine::transport::io::{Lost, Opener, Reader, Sink, Source, Stop, Writer};
 
 /// One end: opens streams, and is given those that the other end opens.
 pub(super) struct End<O, A> {

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use toolbus::engine::calls::{BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Inbox, Pressure, RunningCall};
-use toolbus::engine::client::Sharing;
+use toolbus_engine::calls::{BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Inbox, Pressure, RunningCall};
+use toolbus_engine::client::Sharing;
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::tool::{Failure, FailureKind, Outcome};
 

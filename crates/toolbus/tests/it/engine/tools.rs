@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 use toolbus::bus::Route;
-use toolbus::engine::calls::{Answerer, ITEMS_WAITING_MAX, Pressure, ReplyTo, RunningCall};
+use toolbus_engine::calls::{Answerer, ITEMS_WAITING_MAX, Pressure, ReplyTo, RunningCall};
 use toolbus_proto::channel::{AskId, Down, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Code, Failure, FailureKind, Outcome, What};

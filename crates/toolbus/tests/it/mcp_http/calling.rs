@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use toolbus::bus::back::Back;
-use toolbus::engine::calls::Inbox;
 use toolbus::peer::open;
 use toolbus::peer::settings::{Secret, WireSettings};
 use toolbus::wire::mcp::settings::McpSettings;
+use toolbus_engine::calls::Inbox;
 use toolbus_proto::tool::{Failure, FailureKind};
 
 use super::*;
@@ -139,7 +139,10 @@ fn a_token_is_shown_and_the_lack_of_one_is_told() {
         let served = Served::with(Options { access, ..Options::default() }, builtin().await).await;
         let failure = call(&*back(&served, &Settings::default()), "add", "{}").await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Unavailable);
-        assert_eq!(failure.message, "the server answered with HTTP status 401");
+        let (server, login) =
+            failure.message.split_once(" needs a sign-in: run `toolbus login ").unwrap();
+        assert!(server.starts_with("`http://127.0.0.1:"), "{failure}");
+        assert_eq!(format!("`{login}"), server);
         assert!(hint(&failure).contains("token_env"));
 
         let mcp = McpSettings { token_env: Some("PATH".into()), ..McpSettings::default() };

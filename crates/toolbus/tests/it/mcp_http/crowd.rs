@@ -1,8 +1,8 @@
-//! More sessions than there may be.
+//! Many sessions, and more than there may be.
 
 use super::*;
 
-const SESSIONS_MAX: usize = 1024;
+const SESSIONS_MAX: usize = 300;
 
 async fn session(served: &Served) -> String {
     let begun = served.post(&[], INITIALIZE).await;
@@ -13,7 +13,8 @@ async fn session(served: &Served) -> String {
 #[test]
 fn the_session_that_was_idle_longest_makes_room() {
     run(async {
-        let served = Served::builtin().await;
+        let options = Options { sessions_max: SESSIONS_MAX, ..Options::default() };
+        let served = Served::with(options, builtin().await).await;
         let busy = session(&served).await;
         let oldest = session(&served).await;
         let listening = session(&served).await;
@@ -47,7 +48,31 @@ fn the_session_that_was_idle_longest_makes_room() {
             assert_eq!(served.post(&[(ID, name)], ping).await.status, status, "{name}");
         }
         assert!(!running.is_finished());
+        // All that are idle make room in turn, the longest first, however many come.
+        for _ in 0..SESSIONS_MAX {
+            session(&served).await;
+        }
+        for (name, status) in [(&busy, 200), (&listening, 200), (&used, 404)] {
+            let found = served.post(&[(ID, name)], ping).await.status;
+            assert_eq!(found, status, "{name}");
+        }
+        assert!(!running.is_finished());
         drop(stream);
+    });
+}
+
+#[test]
+fn thousands_of_clients_keep_their_sessions() {
+    run(async {
+        let served = Served::builtin().await;
+        let mut names = Vec::new();
+        for _ in 0..1500 {
+            names.push(session(&served).await);
+        }
+        let ping = r#"{"jsonrpc":"2.0","id":8,"method":"ping"}"#;
+        for name in [&names[0], &names[749], &names[1499]] {
+            assert_eq!(served.post(&[(ID, name)], ping).await.status, 200);
+        }
     });
 }
 

@@ -5,8 +5,8 @@ use std::cell::{Cell, RefCell};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use toolbus::peer::settings::{Secret, WireSettings};
-use toolbus::transport::http::{Exchange, Limits, Server};
 use toolbus::wire::mcp::settings::McpSettings;
+use toolbus_engine::transport::http::{Exchange, Limits, Server};
 use toolbus_proto::tool::FailureKind;
 
 use super::calling::{Passing, back_at, call};

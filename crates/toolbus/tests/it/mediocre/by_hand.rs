@@ -7,9 +7,9 @@ use std::rc::Rc;
 use tokio::task::spawn_local;
 use toolbus::address::{Address, Purpose};
 use toolbus::bus::Route;
-use toolbus::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use toolbus::peer::access::Access;
 use toolbus::wire::mediocre::front::{ListenAddress, Mediocre, Settings};
+use toolbus_engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use toolbus_proto::channel::{Ticket, Up};
 use toolbus_proto::tool::Call;
 

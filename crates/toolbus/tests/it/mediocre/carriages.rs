@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use toolbus::bus::Route;
 use toolbus::bus::back::Back;
-use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
+use toolbus_engine::calls::{Inbox, Pressure, RunningCall};
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::tool::{Call, FailureKind, Outcome, Part, Piece};
 use toolbus_testkit::certificates::Certificates;

@@ -20,8 +20,8 @@ use tokio::task::{JoinHandle, spawn_local};
 use toolbus::address::Address;
 use toolbus::bus::Bus;
 use toolbus::peer::settings::Settings as BackSettings;
-use toolbus::transport::{Listener, Whereabouts};
 use toolbus::wire::mediocre::front::{Mediocre, Settings};
+use toolbus_engine::transport::{Listener, Whereabouts};
 use toolbus_testkit::runtime::{run, run_and_let_time_fly};
 
 #[cfg(feature = "http")]

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolbus::transport::{Listener, Stream, Whereabouts};
+use toolbus_engine::transport::{Listener, Stream, Whereabouts};
 use toolbus_testkit::runtime::{run, run_and_let_time_fly};
 
 use crate::PATIENCE;

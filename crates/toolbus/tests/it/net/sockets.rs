@@ -8,8 +8,8 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use toolbus::transport::tcp::{self, ConnectError, ListenError};
-use toolbus::transport::{Listener, Stream, Whereabouts, unix};
+use toolbus_engine::transport::tcp::{self, ConnectError, ListenError};
+use toolbus_engine::transport::{Listener, Stream, Whereabouts, unix};
 use toolbus_testkit::port;
 use toolbus_testkit::scratch::Scratch;
 
@@ -69,7 +69,7 @@ fn who_cannot_be_reached_is_named() {
         check(
             ConnectError::Refused { at: "127.0.0.1:7420".into() },
             expect![[r#"
-                nobody listens on 127.0.0.1:7420
+                nothing listens on 127.0.0.1:7420
                 hint: is the server running, and is this its address?"#]],
         );
         check(

@@ -8,8 +8,8 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use toolbus::transport::tls::{ClientTls, Identity, Inside, ServerTls, TlsError};
-use toolbus::transport::{Stream, tcp};
+use toolbus_engine::transport::tls::{ClientTls, Identity, Inside, ServerTls, TlsError};
+use toolbus_engine::transport::{Stream, tcp};
 
 use super::{listen, pattern, read_all, run, run_and_let_time_fly, write_all};
 use crate::PATIENCE;

@@ -1,6 +1,6 @@
 //! Who may connect to a hub: the conversation of that name, over real QUIC.
 
-use toolbus::transport::quic::{Dialler, Identity, Idle, QuicClient, Target};
+use toolbus_engine::transport::quic::{Dialler, Identity, Idle, QuicClient, Target};
 use toolbus_proto::tool::FailureKind;
 use toolbus_testkit::runtime::run;
 

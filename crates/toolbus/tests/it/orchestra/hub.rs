@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use expect_test::{Expect, expect};
-use toolbus::child::supervisor::{self, Departure, Event, Restart, RunId, Supervisor};
-use toolbus::child::{Exit, Patience};
+use toolbus::wire::orchestra::hub::{comeback, gone};
+use toolbus_engine::child::supervisor::{self, Departure, Event, Restart, RunId, Supervisor};
+use toolbus_engine::child::{Exit, Patience};
 use toolbus_proto::channel::{
     Calling, Farewell, Fault, Machine, Proof, Readiness, Serving, StreamId,
 };
@@ -253,8 +254,9 @@ impl HubEnd {
     fn with_plugins(&mut self, plugins: Vec<PluginConfig>) {
         self.ids = plugins.iter().map(|plugin| plugin.id.clone()).collect();
         let supervised = |config: &PluginConfig| {
-            let patience = Patience { start: config.start_timeout, ..Patience::ORCHESTRA };
-            let restart = Restart::Always(supervisor::Comeback::ORCHESTRA);
+            let patience =
+                Patience { start: config.start_timeout, ..toolbus::wire::orchestra::PATIENCE };
+            let restart = Restart::Always(toolbus::wire::orchestra::COMEBACK);
             let id = config.id.clone();
             let supervisor = Supervisor::new(id, patience, restart);
             (supervisor.without_pipes(), None)
@@ -464,7 +466,7 @@ impl HubEnd {
         while let Some(Departure { run, why, next, .. }) =
             self.supervisors[index].0.poll_departure()
         {
-            self.hub.handle_gone(self.now, index, why.into(), next.into());
+            self.hub.handle_gone(self.now, index, gone(why), comeback(next));
             if self.supervisors[index].1 == Some(run) {
                 self.plugins.remove(&index);
             }

@@ -6,9 +6,9 @@ use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{Notify, mpsc};
-use toolbus::transport::io::{Sink, Source, Stop, Writer};
-use toolbus::transport::quic::{QuicReader, QuicWriter};
 use toolbus::wire::orchestra::hub::{Orchestrator, Stopper, read_config};
+use toolbus_engine::transport::io::{Sink, Source, Stop, Writer};
+use toolbus_engine::transport::quic::{QuicReader, QuicWriter};
 use toolbus_proto::capture::Side;
 use toolbus_proto::channel::Outbox;
 use toolbus_proto::orchestra::envelope::{Envelope, put_frame, request_body, response_body};

@@ -4,9 +4,9 @@ use bytes::BytesMut;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use tokio::sync::mpsc;
-use toolbus::transport::io::{Sink, Source, Writer};
-use toolbus::transport::quic::{Dialler, Idle, Target};
 use toolbus::wire::orchestra::front::PluginError;
+use toolbus_engine::transport::io::{Sink, Source, Writer};
+use toolbus_engine::transport::quic::{Dialler, Idle, Target};
 use toolbus_proto::orchestra::plugin::manifest;
 use toolbus_testkit::runtime::run;
 

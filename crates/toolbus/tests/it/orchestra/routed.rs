@@ -5,8 +5,8 @@ use std::io::IoSlice;
 
 use bytes::BytesMut;
 use tokio::sync::mpsc;
-use toolbus::transport::io::{Sink, Source, Stop, Writer};
-use toolbus::transport::quic::{Dialler, Idle, QuicReader, QuicWriter, Target};
+use toolbus_engine::transport::io::{Sink, Source, Stop, Writer};
+use toolbus_engine::transport::quic::{Dialler, Idle, QuicReader, QuicWriter, Target};
 use toolbus_testkit::orchestra::conversations;
 use toolbus_testkit::runtime::run;
 use toolbus_testkit::side_by_side::side_by_side;

@@ -7,9 +7,9 @@ use std::io::IoSlice;
 
 use bytes::BytesMut;
 use tokio::sync::mpsc;
-use toolbus::engine::calls::{ReplyTo, RunningCall};
-use toolbus::transport::io::{Opener, Sink, Source, Writer};
-use toolbus::transport::quic::{QuicReader, QuicWriter};
+use toolbus_engine::calls::{ReplyTo, RunningCall};
+use toolbus_engine::transport::io::{Opener, Sink, Source, Writer};
+use toolbus_engine::transport::quic::{QuicReader, QuicWriter};
 use toolbus_proto::channel::Down;
 use toolbus_proto::orchestra::Client;
 use toolbus_proto::tool::{Code, FailureKind, Part, What};

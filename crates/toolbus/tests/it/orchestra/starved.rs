@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use toolbus::transport::io::Writer;
+use toolbus_engine::transport::io::Writer;
 use toolbus_testkit::runtime::run;
 
 use super::*;
@@ -15,7 +15,7 @@ async fn forgetful(connection: Connection) {
         let frame =
             b"\x00\x00\x00\x15\xa2\x01\x12\x08\x01\x12\x0e\x0a\x0c\x0a\x04text\x12\x04\x1a\x02hi";
         let piece = [std::io::IoSlice::new(frame)];
-        toolbus::transport::io::Sink::write(&mut writer, &piece).await.unwrap();
+        toolbus_engine::transport::io::Sink::write(&mut writer, &piece).await.unwrap();
         writer.finish();
         kept.push(reader);
     }

@@ -4,8 +4,6 @@ use std::time::Instant;
 
 use toolbus_proto::tool::Failure;
 
-use crate::child::Patience;
-
 /// How often in a row it could not be reached, and what was wrong the last time.
 #[derive(Debug, Default)]
 pub(super) struct BackOff {
@@ -22,7 +20,7 @@ impl BackOff {
     /// It could not be reached, and why.
     pub(super) fn failed(&mut self, now: Instant, why: Failure) {
         self.failures += 1;
-        let not_before = now + Patience::MCP.back_off(self.failures);
+        let not_before = now + crate::wire::mcp::PATIENCE.back_off(self.failures);
         self.last = Some((not_before, why));
     }
 
@@ -48,7 +46,7 @@ mod tests {
     fn the_first_retry_is_free_and_success_forgets_the_past() {
         let mut back_off = BackOff::default();
         let mut now = Instant::now();
-        let why = Failure::new(FailureKind::Unavailable, "nobody listens");
+        let why = Failure::new(FailureKind::Unavailable, "nothing listens there");
         let mut told = Vec::new();
         for _ in 0..4 {
             assert!(back_off.refusal(now).is_none());
@@ -56,7 +54,7 @@ mod tests {
             told.push(back_off.refusal(now).map(|failure| failure.message));
             now += Duration::from_secs(2);
         }
-        let refused = |millis| Some(format!("nobody listens; next try in {millis} ms"));
+        let refused = |millis| Some(format!("nothing listens there; next try in {millis} ms"));
         assert_eq!(told, [None, refused(500), refused(1000), refused(2000)]);
         back_off.failed(now, why);
         back_off.reset();

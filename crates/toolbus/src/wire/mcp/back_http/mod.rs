@@ -7,12 +7,17 @@
 
 mod back_off;
 mod options;
+#[cfg(feature = "oauth")]
+mod probe;
+#[cfg(feature = "oauth")]
+mod signed;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use toolbus_proto::channel::Down;
+use toolbus_proto::limit;
 use toolbus_proto::mcp::calling::era_of;
 use toolbus_proto::mcp::http::HttpClient;
 use toolbus_proto::mcp::wire::Era;
@@ -20,17 +25,20 @@ use toolbus_proto::tool::{Call, Failure, FailureKind, Wire};
 
 use self::back_off::BackOff;
 use super::eras::Eras;
-use super::sessions::{Private, Sessions};
+use super::sessions::{SessionPeer, Sessions};
 use super::settings::Share;
 use crate::bus::back::{Back, LocalFuture};
-use crate::child::Patience;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::client::Client;
 
+#[cfg(feature = "oauth")]
+pub(super) use options::whose;
 pub use options::{Options, OptionsError};
+#[cfg(feature = "oauth")]
+pub(super) use probe::probe;
 
 /// How long the goodbye may take.
-const GOODBYE: Duration = Patience::MCP.goodbye;
+const GOODBYE: Duration = crate::wire::mcp::PATIENCE.goodbye;
 
 /// An MCP server that is reached over HTTP when it is first called.
 pub struct McpHttp {
@@ -51,7 +59,15 @@ type Watchers = Vec<Rc<dyn Fn()>>;
 impl McpHttp {
     /// Connects to no server yet.
     pub fn new(options: Options) -> McpHttp {
-        let (options, watchers) = (Rc::new(options), Rc::default());
+        let (options, watchers): (_, Rc<RefCell<Watchers>>) = (Rc::new(options), Rc::default());
+        #[cfg(feature = "oauth")]
+        if let Some(credential) = &options.credential {
+            let watchers = Rc::downgrade(&watchers);
+            credential.watch(Rc::new(move || {
+                let watchers = watchers.upgrade();
+                watchers.iter().for_each(|all| all.borrow().iter().for_each(|told| told()));
+            }));
+        }
         let sessions = (options.share == Share::Session).then(|| {
             let (options, watchers) = (options.clone(), Rc::clone(&watchers));
             Sessions::new(move || begin(&options, &watchers))
@@ -81,7 +97,10 @@ impl McpHttp {
         match known.map(|conversation| conversation.ask(judge)) {
             Some((true, _)) => self.back_off.borrow_mut().reset(),
             Some((false, Some((at, why)))) => {
-                self.back_off.borrow_mut().failed(at, why);
+                // The next sign-in may be there with the next call.
+                if !is_about_sign_in(&why) {
+                    self.back_off.borrow_mut().failed(at, why);
+                }
                 self.place(era).take();
             }
             Some((false, None)) | None => {}
@@ -116,7 +135,7 @@ async fn close(conversation: &Conversation) {
     let _ = tokio::time::timeout(GOODBYE, conversation.close()).await;
 }
 
-impl Private for Conversation {
+impl SessionPeer for Conversation {
     fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         Client::start(self, call, down)
     }
@@ -181,6 +200,11 @@ impl Drop for McpHttp {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Does it fail for want of a token? Then it was reached.
+fn is_about_sign_in(why: &Failure) -> bool {
+    limit::reason_of(why).is_some_and(limit::is_of_sign_in)
 }
 
 fn leaving() -> Failure {

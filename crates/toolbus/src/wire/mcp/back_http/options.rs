@@ -1,5 +1,6 @@
 //! What can be set about an MCP server somewhere else, and what must not be sent to it.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,11 +11,15 @@ use toolbus_proto::mcp::http::ClientSettings;
 
 use crate::address::{Address, Transport, Url};
 use crate::bus::TIMEOUT;
+#[cfg(feature = "tls")]
+use crate::causes::causes;
 use crate::peer::OpenError;
 use crate::peer::credentials::CredentialsError;
 use crate::peer::settings::Settings;
+use crate::peer::tls_files::TlsFiles;
 use crate::transport::http::{
-    Answer, Client, HeaderMap, HeaderName, HttpOpener, Method, Origin, Request, Timeouts, Uri,
+    Answer, Client, HeaderMap, HeaderName, HeaderValue, HttpOpener, Method, Origin, Request,
+    Timeouts, Uri, header,
 };
 use crate::wire::mcp::eras;
 use crate::wire::mcp::settings::{McpSettings, Share};
@@ -39,6 +44,14 @@ pub struct Options {
     /// Sent with every request, besides those of the protocol.
     headers: HeaderMap,
     client: Client,
+    /// The token of a sign-in, for requests that are no part of a conversation.
+    signed: RefCell<Option<HeaderValue>>,
+    /// Where the user has signed in; `None` where the token is fixed.
+    #[cfg(feature = "oauth")]
+    pub(in crate::wire::mcp) credential: Option<std::rc::Rc<crate::oauth::credential::Credential>>,
+    /// Who wants to know what is answered.
+    #[cfg(feature = "oauth")]
+    pub(super) probed: Option<std::rc::Rc<std::cell::RefCell<super::probe::ProbeHeard>>>,
 }
 
 impl Options {
@@ -58,12 +71,9 @@ impl Options {
         let is_secure = url.carrier == Transport::Https;
         let credentials = own.credentials().and(&settings.credentials);
         let headers = credentials.fields(&url.host, is_secure)?;
+        #[cfg(feature = "oauth")]
+        let credential = credential(url, settings, &own, &headers);
         let defaults = calling::Settings::new(name, env!("CARGO_PKG_VERSION"));
-        let scheme = if is_secure { "https" } else { "http" };
-        let host = match url.host.contains(':') {
-            true => format!("[{}]", url.host),
-            false => url.host.clone(),
-        };
         let calling = calling::Settings {
             introduction: own.introduction(&settings.clients),
             memory: own.memory(settings),
@@ -78,7 +88,7 @@ impl Options {
             settings: ClientSettings {
                 calling,
                 path: path.to_string(),
-                origin: format!("{scheme}://{host}:{}", url.port),
+                origin: scheme_host(url),
                 sse,
                 start_timeout: settings.start_timeout.unwrap_or(START_TIMEOUT),
             },
@@ -86,14 +96,49 @@ impl Options {
             share: own.share,
             path,
             headers,
-            client: Client::new(origin(url)?, CONNECTIONS_MAX, KEPT),
+            signed: RefCell::default(),
+            #[cfg(feature = "oauth")]
+            credential,
+            #[cfg(feature = "oauth")]
+            probed: None,
+            client: Client::new(origin(url, &credentials.tls)?, CONNECTIONS_MAX, KEPT),
         })
     }
 
     /// What opens the streams of a conversation. All that it opens share their connections.
+    #[cfg(not(feature = "oauth"))]
     pub(super) fn opener(&self) -> HttpOpener {
+        self.plain_opener()
+    }
+
+    /// The same, with the token of a sign-in.
+    #[cfg(feature = "oauth")]
+    pub(super) fn opener(&self) -> super::signed::SignedOpener {
+        super::signed::SignedOpener {
+            http: self.plain_opener(),
+            credential: self.credential.clone(),
+            probed: self.probed.clone(),
+        }
+    }
+
+    fn plain_opener(&self) -> HttpOpener {
         let (client, headers) = (self.client.clone(), self.headers.clone());
         HttpOpener { client, timeouts: self.timeouts(), headers }
+    }
+
+    /// From now on requests by [`ask`](Options::ask) show the token of a sign-in, if there is one.
+    pub async fn sign(&self) -> Result<(), toolbus_proto::tool::Failure> {
+        #[cfg(feature = "oauth")]
+        if let Some(credential) = &self.credential {
+            let token = credential.token().await?;
+            let bearer = token.map(|token| format!("Bearer {}", token.reveal()));
+            let value = bearer.and_then(|bearer| bearer.parse().ok());
+            self.signed.replace(value.map(|mut value: HeaderValue| {
+                value.set_sensitive(true);
+                value
+            }));
+        }
+        Ok(())
     }
 
     /// Does it speak the old pair of HTTP+SSE?
@@ -123,6 +168,9 @@ impl Options {
         *asked.method_mut() = method;
         *asked.uri_mut() = path.parse().unwrap_or_else(|_| self.path.clone());
         asked.headers_mut().clone_from(&self.headers);
+        if let Some(signed) = &*self.signed.borrow() {
+            asked.headers_mut().insert(header::AUTHORIZATION, signed.clone());
+        }
         for (name, value) in headers {
             // What cannot stand in a header has been encoded; the rest is refused by the server.
             if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse()) {
@@ -138,13 +186,61 @@ impl Options {
     }
 }
 
+/// `https://host:port`.
+fn scheme_host(url: &Url) -> String {
+    let scheme = if url.carrier == Transport::Https { "https" } else { "http" };
+    match url.host.contains(':') {
+        true => format!("{scheme}://[{}]:{}", url.host, url.port),
+        false => format!("{scheme}://{}:{}", url.host, url.port),
+    }
+}
+
+/// Whose token it would be.
+#[cfg(feature = "oauth")]
+pub(in crate::wire::mcp) fn whose(
+    url: &Url,
+    settings: &Settings,
+    own: &McpSettings,
+) -> Option<crate::oauth::credential::Whose> {
+    let origin = scheme_host(url);
+    let server = toolbus_proto::oauth::web::WebUrl::parse(&format!("{origin}{}", url.path))?;
+    Some(crate::oauth::credential::Whose {
+        name: own.back.clone().unwrap_or_else(|| server.plain()),
+        is_configured: own.back.is_some(),
+        server,
+        settings: own.oauth.clone().unwrap_or_default(),
+        insecure: own.insecure || settings.credentials.insecure,
+    })
+}
+
+/// The token of a sign-in, unless a fixed one goes along.
+#[cfg(feature = "oauth")]
+fn credential(
+    url: &Url,
+    settings: &Settings,
+    own: &McpSettings,
+    headers: &HeaderMap,
+) -> Option<std::rc::Rc<crate::oauth::credential::Credential>> {
+    use crate::oauth::credential::Credential;
+    if headers.contains_key(header::AUTHORIZATION) {
+        return None;
+    }
+    let credential = std::rc::Rc::new(Credential::new(whose(url, settings, own)?));
+    if own.back.is_some() {
+        let meter: std::rc::Rc<dyn crate::bus::meters::Meter> = credential.clone();
+        crate::bus::meters::watch(&meter);
+    }
+    Some(credential)
+}
+
 #[cfg(feature = "tls")]
-fn origin(url: &Url) -> Result<Origin, OptionsError> {
-    use crate::transport::tls::{ClientTls, Inside};
+fn origin(url: &Url, files: &TlsFiles) -> Result<Origin, OptionsError> {
+    use crate::transport::tls::Inside;
     let tls = match url.carrier {
         Transport::Https => {
-            let tls = ClientTls::load(None, None, Inside::Http);
-            Some(tls.map_err(|error| OptionsError::Tls { why: error.to_string() })?)
+            let tls = files.client(Inside::Http);
+            let tls = tls.map_err(|error| OptionsError::Tls { why: causes(&error) })?;
+            Some(tls.named_by("name its authority by `ca` (`--ca FILE`)"))
         }
         _ => None,
     };
@@ -152,9 +248,9 @@ fn origin(url: &Url) -> Result<Origin, OptionsError> {
 }
 
 #[cfg(not(feature = "tls"))]
-fn origin(url: &Url) -> Result<Origin, OptionsError> {
+fn origin(url: &Url, _: &TlsFiles) -> Result<Origin, OptionsError> {
     match url.carrier {
-        Transport::Https => Err(OptionsError::Tls { why: "it was built without TLS".into() }),
+        Transport::Https => Err(OptionsError::Tls { why: "toolbus was built without TLS".into() }),
         _ => Ok(Origin { host: url.host.clone(), port: url.port }),
     }
 }
@@ -172,7 +268,7 @@ pub enum OptionsError {
         path: String,
     },
     /// There can be no safe connection.
-    #[error("toolbus cannot speak TLS: {why}")]
+    #[error("{why}")]
     Tls {
         /// Why not.
         why: String,

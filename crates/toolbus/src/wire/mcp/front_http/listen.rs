@@ -8,21 +8,62 @@ use super::Options;
 use crate::peer::access::{Asks, Unprotected};
 use crate::peer::at::At;
 use crate::transport::tcp::ListenError;
+#[cfg(feature = "tls")]
+use crate::transport::tls::ServerTls;
 use crate::transport::{Listener, Whereabouts};
 
 /// Listens, if callers may come in there.
 pub async fn listen(at: &At, options: &Options) -> Result<Listener, OpenError> {
-    options.access.may_listen(&at.host, at.port, Asks::ForToken)?;
-    let listener = Listener::tcp(&at.host, at.port).await?;
-    options.access.check(&listener, Asks::ForToken)?;
+    let asks = options.asks();
+    options.access.may_listen(&at.host, at.port, asks)?;
+    let listener = match &options.passed {
+        Some(passed) => Listener::passed(passed)?,
+        None => Listener::tcp(&at.host, at.port).await?,
+    };
+    options.access.check(&listener, asks)?;
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &options.tls {
+        tls.warn_if_ended();
+        return Ok(listener.with_tls(tls.clone()));
+    }
     Ok(listener)
+}
+
+impl Options {
+    /// What tells callers apart.
+    fn asks(&self) -> Asks {
+        match self.asks_for_certificates() {
+            true => Asks::ForCertificate,
+            false => Asks::ForToken,
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    fn asks_for_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(ServerTls::asks_for_certificates)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn asks_for_certificates(&self) -> bool {
+        false
+    }
+
+    #[cfg(feature = "tls")]
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn scheme(&self) -> &'static str {
+        "http"
+    }
 }
 
 /// What people are told once it listens: `listening on http://127.0.0.1:8932/mcp`.
 pub fn listening_on(listener: &Listener, options: &Options) -> io::Result<String> {
-    let path = &options.path;
+    let (scheme, path) = (options.scheme(), &options.path);
     Ok(match listener.whereabouts()? {
-        Whereabouts::Tcp(address) => format!("listening on http://{address}{path}"),
+        Whereabouts::Tcp(address) => format!("listening on {scheme}://{address}{path}"),
         Whereabouts::Unix(file) => format!("listening on {}, path {path}", file.display()),
     })
 }

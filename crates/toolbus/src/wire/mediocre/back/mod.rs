@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolbus_proto::mediocre::{Client, Methods, Reading};
-use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec, What, Wire};
+use toolbus_proto::tool::{Call, Failure, FailureKind, LastWords, Outcome, ToolSpec, What, Wire};
 
 use self::connections::Connections;
 #[cfg(feature = "http")]
 use self::exchanges::Exchanges;
-use crate::bus::back::{Back, LocalFuture};
+use crate::bus::back::{Back, Connection, LocalFuture};
 use crate::chance::OsRandom;
 use crate::child::supervisor::{Restart, Supervisor};
 use crate::child::{Patience, Program};
@@ -34,7 +34,7 @@ const LIMITS: Limits = Limits {
     kept_max: 16,
     waiting_max: 1024,
     idle: Duration::from_secs(60),
-    stop: Patience::MEDIOCRE.goodbye,
+    stop: crate::wire::mediocre::PATIENCE.goodbye,
 };
 
 /// All that can be set about a mediocre-rpc server behind the bus.
@@ -163,10 +163,35 @@ impl Back for Mediocre {
         }
     }
 
+    fn connection(&self, _call: &Call) -> Connection {
+        match &self.peer {
+            Peer::Program(child) => child.run().map_or(Connection::None, Connection::Open),
+            _ => Connection::Remote,
+        }
+    }
+
+    fn is_starting(&self) -> bool {
+        matches!(&self.peer, Peer::Program(child) if child.is_starting())
+    }
+
+    fn last_words(&self) -> Option<LastWords> {
+        match &self.peer {
+            Peer::Program(child) => child.last_words(),
+            _ => None,
+        }
+    }
+
     fn restarts(&self) -> Option<u64> {
         match &self.peer {
             Peer::Program(child) => Some(child.restarts()),
             _ => None,
+        }
+    }
+
+    fn rest(&self) -> bool {
+        match &self.peer {
+            Peer::Program(child) => child.rest(),
+            _ => false,
         }
     }
 

@@ -8,11 +8,15 @@ use toolbus_proto::http::Admission;
 
 use super::Mediocre;
 use crate::address::{Address, Place, Transport, Url};
+use crate::peer::Circumstances;
 use crate::peer::access::{Access, Asks, Unprotected};
+#[cfg(feature = "tls")]
+use crate::peer::shown::{self, NothingToShow};
+use crate::task::{LocalFuture, boxed};
 use crate::transport::tcp::ListenError;
 #[cfg(feature = "tls")]
-use crate::transport::tls::{Identity, Inside, ServerTls, TlsError};
-use crate::transport::{Listener, Whereabouts};
+use crate::transport::tls::ServerTls;
+use crate::transport::{Listener, PassedSocket, Whereabouts};
 
 /// An address to listen on, whose certificates have been read.
 #[derive(Debug, Clone)]
@@ -20,6 +24,8 @@ pub struct ListenAddress {
     socket: Socket,
     access: Access,
     asks: Asks,
+    /// Opened for it already.
+    passed: Option<PassedSocket>,
     #[cfg(feature = "tls")]
     tls: Option<ServerTls>,
 }
@@ -37,12 +43,23 @@ pub struct OpenListener {
     /// Over HTTP, the one path there is, and what is asked of each request.
     http: Option<(String, Admission)>,
     url: String,
+    /// We have made its socket.
+    is_ours: bool,
 }
 
 impl ListenAddress {
     /// Reads an address that was parsed for serving, and the files it names; `access` says who
     /// may come in.
     pub fn of(address: &Address, access: &Access) -> Result<ListenAddress, ListenAddressError> {
+        ListenAddress::under(address, access, Circumstances::default())
+    }
+
+    /// The same of a front of which this is known besides.
+    pub(crate) fn under(
+        address: &Address,
+        access: &Access,
+        circumstances: Circumstances,
+    ) -> Result<ListenAddress, ListenAddressError> {
         let closed = || ListenAddressError::NoDoor { address: address.clone() };
         let socket = match address.place() {
             Place::Unix(path) => {
@@ -76,10 +93,11 @@ impl ListenAddress {
         };
         Ok(ListenAddress {
             #[cfg(feature = "tls")]
-            tls: server_tls(address, carrier)?,
+            tls: shown::of(address, &circumstances)?,
             socket,
             access: access.clone(),
             asks,
+            passed: circumstances.socket,
         })
     }
 
@@ -90,12 +108,16 @@ impl ListenAddress {
 
     /// Accepts from now on: a client that connects waits until it is served.
     pub async fn open(&self) -> Result<OpenListener, OpenError> {
-        let (listener, path, url) = match &self.socket {
-            Socket::Unix { path, shown } => (Listener::unix(path)?, None, shown.clone()),
+        let listener = match (&self.passed, &self.socket) {
+            (Some(passed), _) => Listener::passed(passed)?,
+            (None, Socket::Unix { path, .. }) => Listener::unix(path)?,
+            (None, Socket::Host(url)) => Listener::tcp(&url.host, url.port).await?,
+        };
+        let (path, url) = match &self.socket {
+            Socket::Unix { shown, .. } => (None, shown.clone()),
             Socket::Host(url) => {
-                let listener = Listener::tcp(&url.host, url.port).await?;
-                let shown = shown(url, &listener);
-                (listener, is_http(url).then(|| url.path.clone()), shown)
+                let shown = url_of(url, &listener, self.passed.is_some());
+                (is_http(url).then(|| url.path.clone()), shown)
             }
         };
         self.access.check(&listener, self.asks)?;
@@ -105,10 +127,19 @@ impl ListenAddress {
         };
         #[cfg(feature = "tls")]
         let listener = match &self.tls {
-            Some(tls) => listener.with_tls(tls.clone()),
+            Some(tls) => {
+                tls.warn_if_ended();
+                listener.with_tls(tls.clone())
+            }
             None => listener,
         };
-        Ok(OpenListener { listener, http, url })
+        Ok(OpenListener { listener, http, url, is_ours: self.passed.is_none() })
+    }
+
+    /// By what it shows itself, over TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn tls(&self) -> Option<&ServerTls> {
+        self.tls.as_ref()
     }
 }
 
@@ -117,20 +148,31 @@ impl OpenListener {
     pub fn url(&self) -> &str {
         &self.url
     }
+
+    /// The file by which it is found, if there is one and we have made it.
+    pub(crate) fn socket_file(&self) -> Option<PathBuf> {
+        match self.listener.whereabouts() {
+            Ok(Whereabouts::Unix(path)) if self.is_ours => Some(path),
+            _ => None,
+        }
+    }
 }
 
 impl Mediocre {
     /// Serves the clients that come in, until it is told to stop and the last call is over.
-    pub async fn serve(&self, door: OpenListener) {
-        match door.http {
-            None => self.listen(door.listener).await,
-            #[cfg(feature = "http")]
-            Some((path, admission)) => {
-                self.listen_http(door.listener, &path, admission).await;
+    /// In a box: so it is compiled here, and not once more by who calls it, for size perhaps.
+    pub fn serve(&self, door: OpenListener) -> LocalFuture<'_, ()> {
+        boxed(async move {
+            match door.http {
+                None => self.listen(door.listener).await,
+                #[cfg(feature = "http")]
+                Some((path, admission)) => {
+                    self.listen_http(door.listener, &door.url, &path, admission).await;
+                }
+                #[cfg(not(feature = "http"))]
+                Some(_) => {}
             }
-            #[cfg(not(feature = "http"))]
-            Some(_) => {}
-        }
+        })
     }
 }
 
@@ -147,7 +189,8 @@ fn asks(url: &Url) -> Asks {
     }
 }
 
-fn shown(url: &Url, listener: &Listener) -> String {
+/// The full address with the real port; of a socket that was passed with the real host, too.
+fn url_of(url: &Url, listener: &Listener, is_passed: bool) -> String {
     let scheme = match url.carrier {
         Transport::Tcp => "tcp",
         Transport::Tls => "tls",
@@ -156,30 +199,12 @@ fn shown(url: &Url, listener: &Listener) -> String {
         Transport::Quic => "quic",
     };
     let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
-    let port = match listener.whereabouts() {
-        Ok(Whereabouts::Tcp(address)) => address.port(),
-        _ => url.port,
+    let at = match listener.whereabouts() {
+        Ok(Whereabouts::Tcp(address)) if is_passed => address.to_string(),
+        Ok(Whereabouts::Tcp(address)) => format!("{host}:{}", address.port()),
+        _ => format!("{host}:{}", url.port),
     };
-    format!("mediocre+{scheme}://{host}:{port}{}", url.path)
-}
-
-#[cfg(feature = "tls")]
-fn server_tls(
-    address: &Address,
-    carrier: Transport,
-) -> Result<Option<ServerTls>, ListenAddressError> {
-    let inside = match carrier {
-        Transport::Tls => Inside::Bytes,
-        Transport::Https => Inside::Http,
-        _ => return Ok(None),
-    };
-    let Place::Url(url) = address.place() else { return Ok(None) };
-    let path = |name| url.parameter(name).map(std::path::Path::new);
-    let (Some(cert), Some(key)) = (path("cert"), path("key")) else {
-        return Err(ListenAddressError::Nameless { address: address.clone() });
-    };
-    let loaded = ServerTls::load(Identity { cert, key }, path("client_ca"), inside);
-    loaded.map(Some).map_err(|source| ListenAddressError::Tls { address: address.clone(), source })
+    format!("mediocre+{scheme}://{at}{}", url.path)
 }
 
 /// Why an address cannot be listened on, whatever is there.
@@ -194,22 +219,10 @@ pub enum ListenAddressError {
     /// Other machines could call all tools.
     #[error(transparent)]
     Unprotected(#[from] Unprotected),
-    /// TLS without a certificate.
+    /// There is nothing to show by TLS.
     #[cfg(feature = "tls")]
-    #[error("cannot listen on `{address}`: it has no certificate")]
-    Nameless {
-        /// Where it would have been.
-        address: Address,
-    },
-    /// The files for TLS are not as they should be.
-    #[cfg(feature = "tls")]
-    #[error("cannot listen on `{address}`")]
-    Tls {
-        /// Where it would have been.
-        address: Address,
-        /// What is wrong with them.
-        source: TlsError,
-    },
+    #[error(transparent)]
+    Tls(#[from] NothingToShow),
 }
 
 impl ListenAddressError {
@@ -219,11 +232,7 @@ impl ListenAddressError {
             ListenAddressError::NoDoor { .. } => None,
             ListenAddressError::Unprotected(error) => Some(error.hint()),
             #[cfg(feature = "tls")]
-            ListenAddressError::Nameless { .. } => {
-                Some("name the certificate and its key by `?cert=FILE&key=FILE`".to_owned())
-            }
-            #[cfg(feature = "tls")]
-            ListenAddressError::Tls { source, .. } => source.hint(),
+            ListenAddressError::Tls(error) => error.hint(),
         }
     }
 }

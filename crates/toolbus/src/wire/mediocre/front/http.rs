@@ -1,18 +1,29 @@
 //! The same over HTTP/1.1 and HTTP/2, on one port: each exchange is one call.
 
+use std::rc::Rc;
+
+use toolbus_proto::caller::CallerName;
 use toolbus_proto::http::Admission;
 use toolbus_proto::mediocre::HttpServer;
 
 use super::Mediocre;
+use crate::bus::SwappableRoute;
 use crate::chance::OsRandom;
 use crate::engine::front::Front;
+use crate::peer::rooms::{Guard, Room, Rooms};
 use crate::transport::Listener;
-use crate::transport::http::{Limits, Server, garbled};
+use crate::transport::http::{Limits, Server};
 
 impl Mediocre {
     /// Serves every caller that is let in by HTTP at `path`, until it is told to stop and the
     /// last call is over.
-    pub async fn listen_http(&self, listener: Listener, path: &str, admission: Admission) {
+    pub async fn listen_http(
+        &self,
+        listener: Listener,
+        url: &str,
+        path: &str,
+        admission: Admission,
+    ) {
         let settings = &self.settings;
         let limits = Limits {
             first_byte_timeout: settings.idle_timeout,
@@ -22,21 +33,31 @@ impl Mediocre {
             drain_timeout: settings.drain_timeout,
             ..Limits::default()
         };
-        let machine = HttpServer::new(*settings, admission, path.to_owned(), OsRandom::new);
-        // The machine itself says how long its calls may be quiet.
-        let front = Front::over_many(machine, self.route.clone(), None);
-        let welcomed = front.clone();
-        let server = Server::start(listener, limits, move |exchange| {
-            let (head, body, writer) = exchange.into_stream(garbled);
-            welcomed.welcome(head, body, writer);
-        });
-        let stopping = async {
-            let patience = self.stopped().await;
-            tokio::join!(server.shutdown(patience), front.finish(patience));
+        let doors = self.guests.doors();
+        let url = url.strip_prefix("mediocre+").unwrap_or(url);
+        let guard = self.guests.with_bus(|bus| Guard::of(bus, url, path));
+        let (settings, path) = (self.settings, path.to_owned());
+        let guests = self.guests.clone();
+        let make = move |admission, caller: Option<&CallerName>| {
+            let machine = HttpServer::new(settings, admission, path.clone(), OsRandom::new);
+            // Who is refused is led nowhere, and a front for callers has no tools for others.
+            let (led, caller) = (guests.clone(), caller.cloned());
+            let way = Rc::new(SwappableRoute::new(led.way_of(caller.as_ref())));
+            let swapped = way.clone();
+            // The machine itself says how long its calls may be quiet.
+            let front = Front::over_many(machine, way, None);
+            Room::new(front, move || swapped.set(led.way_of(caller.as_ref())))
         };
-        tokio::select! {
-            () = stopping => {}
-            () = front.run() => {}
-        }
+        let rooms = Rc::new(Rooms::new(Admission { doors, ..admission }, guard, make));
+        let welcomed = rooms.clone();
+        let server = Server::start(listener, limits, move |exchange| welcomed.welcome(exchange));
+        let following = Rc::downgrade(&rooms);
+        self.guests.at_change(move |bus| {
+            if let Some(rooms) = following.upgrade() {
+                rooms.follow(bus);
+            }
+        });
+        let patience = self.stopped().await;
+        tokio::join!(server.shutdown(patience), rooms.finish(patience));
     }
 }

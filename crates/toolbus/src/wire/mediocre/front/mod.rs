@@ -19,25 +19,25 @@ use toolbus_proto::mediocre::Server;
 
 use crate::bus::Route;
 use crate::chance::OsRandom;
-use crate::child::Patience;
 use crate::engine::calls::Sharing;
 use crate::engine::front::Front;
+use crate::peer::guests::{Entry, Guests};
 use crate::transport::crowd::{self, Member, Room};
 use crate::transport::io::{Sink, Source};
-use crate::transport::{Arrival, Listener};
+use crate::transport::{Arrival, Listener, PeerIdentity};
 
 pub use door::{ListenAddress, ListenAddressError, OpenError, OpenListener};
 pub use toolbus_proto::mediocre::ServerSettings as Settings;
 
 /// What calls in flight have when we are asked to stop.
-const STOP_PATIENCE: Duration = Patience::MEDIOCRE.last_calls;
+const STOP_PATIENCE: Duration = crate::wire::mediocre::PATIENCE.last_calls;
 /// How long shaking hands may take, where that is asked for.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server on any number of listeners and streams. Cheap to clone; lives inside a `LocalSet`.
 #[derive(Clone)]
 pub struct Mediocre {
-    route: Rc<dyn Route>,
+    guests: Rc<Guests>,
     settings: Settings,
     /// How long calls in flight have, once none is taken any more.
     stop: Rc<watch::Sender<Option<Duration>>>,
@@ -46,7 +46,12 @@ pub struct Mediocre {
 impl Mediocre {
     /// Calls go to `route`.
     pub fn new(route: Rc<dyn Route>, settings: Settings) -> Mediocre {
-        Mediocre { route, settings, stop: Rc::new(watch::Sender::new(None)) }
+        Mediocre::of(Rc::new(Guests::by(route)), settings)
+    }
+
+    /// Calls go where `guests` are led.
+    pub(super) fn of(guests: Rc<Guests>, settings: Settings) -> Mediocre {
+        Mediocre { guests, settings, stop: Rc::new(watch::Sender::new(None)) }
     }
 
     /// No call is taken any more; those in flight have a while to be answered.
@@ -72,15 +77,16 @@ impl Mediocre {
         let peer = arrival.peer.to_string();
         let stream = match arrival.open(HANDSHAKE_PATIENCE).await {
             Ok(stream) => stream,
-            Err(error) => return tracing::info!(peer, "did not get through the door: {error}"),
+            Err(error) => return tracing::info!(peer, "the handshake failed: {error}"),
         };
+        let entry = self.guests.enter(stream.identity(), &peer);
         let (source, sink, rest) = stream.split();
-        let front = self.front();
+        let front = self.front(entry.route());
         front.set_peer(peer.clone());
         let heard = Rc::new(Cell::new(tokio::time::Instant::now()));
         let (quiet, last) = (front.clone(), heard.clone());
         member.opened(move || quiet.is_idle().then(|| last.get()));
-        match self.talk_by(&front, Heard { source, heard }, sink).await {
+        match self.talk_by(&front, &entry, Heard { source, heard }, sink).await {
             // The machine has read to the end already.
             Talked::ToTheEnd(Ended::Broke(why)) => tracing::info!(peer, "broke off: {why}"),
             Talked::ToTheEnd(_) => {}
@@ -90,18 +96,20 @@ impl Mediocre {
 
     /// Serves one connection whose streams are there already, until it is over.
     pub async fn talk(&self, source: impl Source, sink: impl Sink) -> Talked {
-        self.talk_by(&self.front(), source, sink).await
+        let entry = self.guests.enter(PeerIdentity::default(), "the client");
+        self.talk_by(&self.front(entry.route()), &entry, source, sink).await
     }
 
-    fn front(&self) -> Rc<Front<Server<OsRandom>>> {
+    fn front(&self, route: Rc<dyn Route>) -> Rc<Front<Server<OsRandom>>> {
         let machine = Server::new(Instant::now(), self.settings, OsRandom::new());
         // The machine itself says how long its calls may be quiet.
-        Front::with_sharing(machine, self.route.clone(), None, Sharing::Alone)
+        Front::with_sharing(machine, route, None, Sharing::Alone)
     }
 
     async fn talk_by(
         &self,
         front: &Front<Server<OsRandom>>,
+        entry: &Entry,
         source: impl Source,
         sink: impl Sink,
     ) -> Talked {
@@ -114,6 +122,7 @@ impl Mediocre {
             biased;
             ended = front.serve(source, sink) => Talked::ToTheEnd(ended),
             () = stopped => Talked::UntilStopped,
+            () = entry.over(front.idle()) => Talked::UntilStopped,
         }
     }
 
@@ -145,7 +154,7 @@ impl<S: Source> Source for Heard<S> {
 pub enum Talked {
     /// The client left, broke the protocol, or was left.
     ToTheEnd(Ended),
-    /// We were told to stop.
+    /// We were told to stop, or the client is no caller of the front.
     UntilStopped,
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use toolbus_proto::json::Json;
+use toolbus_proto::orchestra::redial::Again;
 use toolbus_proto::orchestra::{ClientSettings, translate};
 use toolbus_proto::tool::{Call, Wire};
 
@@ -49,7 +50,7 @@ impl Orchestra {
         timeout: Duration,
         started: Option<Rc<Started>>,
     ) -> Orchestra {
-        Orchestra { caller: Rc::new(Caller::new(name, settings, reach)), timeout, started }
+        Orchestra { caller: Caller::new(&name, settings, Again::OnDemand, reach), timeout, started }
     }
 }
 

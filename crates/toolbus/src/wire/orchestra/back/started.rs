@@ -20,7 +20,7 @@ use crate::bus::back::{LocalFuture, causes, hinted};
 use crate::child::supervisor::{Departure, Restart, RunId, Why};
 use crate::child::{Patience, Program, SpawnError, scratch};
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
-use crate::engine::program::{Apart, ApartOptions, Life};
+use crate::engine::program::{DetachedOptions, DetachedProgram, Life};
 use crate::task::{boxed, spawn_local};
 use crate::transport::quic::{Clients, Connection, Dialler, HANDSHAKE, Idle, Listener};
 use crate::wire::orchestra::caller::{Caller, Reach};
@@ -186,7 +186,8 @@ impl Reach for Started {
         })
     }
 
-    fn lost(&self) {
+    fn lost(&self, peer: &str, why: &Failure) {
+        tracing::info!(peer, "lost connection: {}", why.message);
         let kept = self.kept.borrow().clone();
         if let Some(kept) = kept
             && let Some(run) = kept.run.get()
@@ -199,7 +200,7 @@ impl Reach for Started {
 
 /// The program of a plugin, kept alive, with what it finds. Dropping it kills the whole of it.
 struct Kept {
-    program: Apart,
+    program: DetachedProgram,
     /// The process that was woken last.
     run: Cell<Option<RunId>>,
     news: watch::Receiver<News>,
@@ -248,14 +249,14 @@ impl Kept {
             Life::Spawned(_, pid) => tracing::info!(peer, "started, process {pid}"),
             Life::Stopped => {}
         };
-        let options = ApartOptions {
+        let options = DetachedOptions {
             name: name.clone(),
             program,
             patience: *patience,
             restart: Restart::OnDemand,
             unspawned: Box::new(SpawnError::to_failure),
         };
-        let program = Apart::new(options, happened);
+        let program = DetachedProgram::new(options, happened);
         Rc::new(Kept { program, run: Cell::new(None), news, home })
     }
 

@@ -12,10 +12,10 @@ use rustls::sign::SigningKey;
 use sha2::{Digest, Sha256};
 use toolbus_proto::collect::base64;
 use toolbus_proto::orchestra::Timestamp;
+use toolbus_proto::orchestra::certificates::der::{self, Reader, tag};
+use toolbus_proto::orchestra::certificates::x509::{self, Parts, PublicKey, id};
 
 use super::CertificatesError;
-use super::der::{self, Reader, tag};
-use super::x509::{self, Parts, PublicKey, id};
 use crate::chance;
 
 const DAY: i64 = 24 * 60 * 60;

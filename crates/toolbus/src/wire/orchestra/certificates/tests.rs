@@ -13,10 +13,10 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring;
 use rustls::pki_types::{ServerName, UnixTime};
+use toolbus_proto::orchestra::certificates::der::{self, Reader, tag};
+use toolbus_proto::orchestra::certificates::x509::{self, Parts, id};
 
-use super::der::{self, Reader, tag};
 use super::making::{self, Certificate, Key, common_name};
-use super::x509::{self, Parts, id};
 
 const NOW: i64 = 1_800_000_000;
 

@@ -12,7 +12,6 @@ use toolbus_proto::orchestra::{Role, Server, ServerSettings};
 use toolbus_proto::tool::CallerId;
 
 use crate::bus::Route;
-use crate::child::Patience;
 use crate::engine::front::Front;
 use crate::transport::quic::Connection;
 
@@ -57,7 +56,7 @@ pub(crate) async fn serve(
     };
     let stopping = async {
         stopped.await;
-        front.finish(Patience::ORCHESTRA.last_calls).await;
+        front.finish(crate::wire::orchestra::PATIENCE.last_calls).await;
     };
     let served = tokio::select! {
         () = accepting => Served::Disconnected,

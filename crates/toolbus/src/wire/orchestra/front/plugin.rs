@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolbus_proto::orchestra::ClientSettings;
 use toolbus_proto::orchestra::plugin::{register, registered};
+use toolbus_proto::orchestra::redial::{Again, Redial};
 use toolbus_proto::orchestra::wire::PluginManifest;
 use toolbus_proto::tool::{Call, Failure};
 
@@ -18,6 +19,8 @@ use super::{Served, serve};
 use crate::bus::Route;
 use crate::bus::back::causes;
 use crate::engine::calls::Inbox;
+use crate::engine::drive::until;
+use crate::peer::guests::Guests;
 use crate::task::boxed;
 use crate::transport::pipe::Watch;
 use crate::transport::quic::{Arrival, Clients, Dialler, HANDSHAKE, Idle, Listener, TlsSetupError};
@@ -28,9 +31,8 @@ use crate::wire::orchestra::{HostPort, tls};
 
 /// How long a hub may be gone before we are too.
 const HUB_GONE: Duration = Duration::from_secs(60);
-/// How long to wait before a hub that is gone is dialled again; doubled each time.
-const DIAL_AGAIN: Duration = Duration::from_millis(100);
-const DIAL_AGAIN_MAX: Duration = Duration::from_secs(5);
+/// By which code a connection is closed that is no caller's of the front.
+const REFUSED: u32 = 1;
 /// How often certificates are looked at.
 const RENEWAL: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -56,7 +58,7 @@ pub struct Plugin {
     options: PluginOptions,
     listener: Listener,
     dialler: Dialler,
-    route: Rc<dyn Route>,
+    guests: Rc<Guests>,
     is_stopping: watch::Sender<bool>,
 }
 
@@ -77,13 +79,21 @@ impl Plugin {
     /// Loads its certificates and listens: whoever connects waits until it serves. Calls go to
     /// `route`.
     pub async fn bind(options: PluginOptions, route: Rc<dyn Route>) -> Result<Plugin, PluginError> {
+        Plugin::open(options, Rc::new(Guests::by(route))).await
+    }
+
+    /// The same for those who are led where `guests` says.
+    pub(in crate::wire::orchestra) async fn open(
+        options: PluginOptions,
+        guests: Rc<Guests>,
+    ) -> Result<Plugin, PluginError> {
         let server = options.server().await?;
         // The hub makes one for us too if we do not; better is to find out now.
         tls::load(&options.certs, &options.client_name()).await?;
         let HostPort { host, port } = &options.listen_addr;
         let listener = Listener::bind(host, *port, &server).await?;
         let is_stopping = watch::Sender::new(false);
-        Ok(Plugin { options, listener, dialler: Dialler::new(), route, is_stopping })
+        Ok(Plugin { options, listener, dialler: Dialler::new(), guests, is_stopping })
     }
 
     /// Where it listens, as `READY` tells: the IPv4 address where there are two.
@@ -96,7 +106,17 @@ impl Plugin {
         &self,
         manifest: &PluginManifest,
     ) -> Result<Option<Registration>, PluginError> {
-        let Some(at) = &self.options.orchestrator_addr else { return Ok(None) };
+        match &self.options.orchestrator_addr {
+            Some(at) => self.register_at(at, manifest).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn register_at(
+        &self,
+        at: &HostPort,
+        manifest: &PluginManifest,
+    ) -> Result<Registration, PluginError> {
         let link = self.dial(at).await?;
         let mut call = Call::of(Instant::now(), register(manifest.clone()));
         call.deadline.total = Some(self.options.timeout);
@@ -106,7 +126,7 @@ impl Plugin {
             return Err(PluginError::Hub { at: at.clone(), why: failure.message.clone() });
         }
         registered(&outcome).map_err(PluginError::Rejected)?;
-        Ok(Some(Registration { at: at.clone(), link, manifest: manifest.clone() }))
+        Ok(Registration { at: at.clone(), link, manifest: manifest.clone() })
     }
 
     /// Serves whoever connects, until it has a reason to end. `hub` is where it is registered.
@@ -139,8 +159,8 @@ impl Plugin {
                 arrival = self.listener.accept() => match arrival {
                     Some(arrival) => {
                         let stopped = Plugin::stopped(self.is_stopping.subscribe());
-                        let (route, timeout) = (self.route.clone(), self.options.timeout);
-                        connections.spawn_local(boxed(welcome(arrival, route, timeout, stopped)));
+                        let (guests, timeout) = (self.guests.clone(), self.options.timeout);
+                        connections.spawn_local(boxed(welcome(arrival, guests, timeout, stopped)));
                     }
                     None => ended = Some(PluginEnded::Stopped),
                 },
@@ -174,8 +194,7 @@ impl Plugin {
             let why = hub.link.connection().closed().await;
             tracing::warn!("lost connection to orchestrator at {}: {}", hub.at, why.message);
             let gone_at = tokio::time::Instant::now() + HUB_GONE;
-            let again = tokio::time::timeout_at(gone_at, self.register_again(&hub.manifest)).await;
-            match again {
+            match tokio::time::timeout_at(gone_at, self.register_again(&hub)).await {
                 Ok(found) => {
                     tracing::info!("registered with orchestrator at {}", found.at);
                     hub = found;
@@ -185,14 +204,17 @@ impl Plugin {
         }
     }
 
-    async fn register_again(&self, manifest: &PluginManifest) -> Registration {
-        let mut delay = DIAL_AGAIN;
+    /// Nothing is asked over this connection besides that, so that it is dialled in this loop.
+    async fn register_again(
+        &self,
+        Registration { at, manifest, .. }: &Registration,
+    ) -> Registration {
+        let mut redial = Redial::new(Again::ByItself);
         loop {
-            sleep(delay).await;
-            delay = (2 * delay).min(DIAL_AGAIN_MAX);
-            match self.register(manifest).await {
-                Ok(Some(hub)) => return hub,
-                Ok(None) => std::future::pending().await,
+            redial.handle_failed(Instant::now());
+            until(redial.poll_timeout()).await;
+            match self.register_at(at, manifest).await {
+                Ok(hub) => return hub,
                 Err(error) => tracing::debug!("{}", causes(&error)),
             }
         }
@@ -239,7 +261,7 @@ impl Registration {
 
 async fn welcome(
     arrival: Arrival,
-    route: Rc<dyn Route>,
+    guests: Rc<Guests>,
     timeout: Duration,
     stopped: impl Future<Output = ()>,
 ) -> Served {
@@ -247,11 +269,25 @@ async fn welcome(
     let connection = match arrival.open(HANDSHAKE).await {
         Ok(connection) => connection,
         Err(error) => {
-            tracing::info!("{peer} did not get through the door: {error}");
+            tracing::info!("{peer} has not come in, for the handshake failed: {error}");
             return Served::Disconnected;
         }
     };
-    let served = serve(&connection, route, timeout, stopped).await;
+    let guest = match guests.welcome(connection.identity()) {
+        Ok(guest) => guest,
+        Err(stranger) => {
+            tracing::info!("{peer} was refused: {stranger}");
+            connection.refuse(REFUSED, stranger.reason()).await;
+            return Served::Disconnected;
+        }
+    };
+    let served = tokio::select! {
+        served = serve(&connection, guest.route(), timeout, stopped) => served,
+        why = guest.cut() => {
+            connection.refuse(REFUSED, why).await;
+            return Served::Disconnected;
+        }
+    };
     connection.say_goodbye().await;
     served
 }

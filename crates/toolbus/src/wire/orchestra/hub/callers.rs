@@ -10,7 +10,7 @@ use toolbus_proto::orchestra::hub::Asker;
 use toolbus_proto::orchestra::{Role, Server, ServerSettings};
 use toolbus_proto::tool::{Call, CallerId, Failure, FailureKind};
 
-use super::Inner;
+use super::{Asking, Inner};
 use crate::bus::Route;
 use crate::bus::observe::Observed;
 use crate::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
@@ -103,7 +103,7 @@ fn join(inner: &Rc<Inner>, name: Option<String>) -> (Rc<Front<Server>>, CallerId
 fn leave(inner: &Inner, front: &Front<Server>, id: CallerId) {
     front.disconnected();
     inner.act(|hub, _| hub.handle_disconnected(id));
-    inner.askers.borrow_mut().retain(|asker, _| asker.connection != id);
+    inner.asked.borrow_mut().retain(|asker, _| asker.connection != id);
 }
 
 /// One connection, as the way of its requests to the hub.
@@ -129,10 +129,8 @@ impl Route for Caller {
         self.next_ticket.set(ticket.0 + 1);
         let asker = self.asker(ticket);
         let ask = |call, reply, seen: Option<&Rc<Observed>>| {
-            if let Some(seen) = seen {
-                inner.unrouted.borrow_mut().insert(asker, Rc::downgrade(seen));
-            }
-            inner.askers.borrow_mut().insert(asker, reply);
+            let asking = Asking { reply, unrouted: seen.map(Rc::downgrade), slow: None };
+            inner.asked.borrow_mut().insert(asker, asking);
             inner.act(|hub, now| hub.ask(now, wall_time(), asker, Asked::Call(call)));
             RunningCall::new(this, ticket)
         };
@@ -148,9 +146,8 @@ impl Answerer for Caller {
         let Some(inner) = self.inner.upgrade() else { return Pressure::Ready };
         let asker = self.asker(ticket);
         if let Up::Cancel(_) = up {
-            inner.askers.borrow_mut().remove(&asker);
-            inner.unrouted.borrow_mut().remove(&asker);
-            Answerer::resume(self, ticket);
+            let asking = inner.asked.borrow_mut().remove(&asker);
+            inner.read_on(asking.and_then(|asking| asking.slow));
         }
         inner.act(|hub, now: Instant| hub.ask(now, wall_time(), asker, Asked::Up(up)));
         Pressure::Ready
@@ -159,10 +156,9 @@ impl Answerer for Caller {
     /// The caller reads on: so does whoever answers.
     fn resume(&self, ticket: Ticket) {
         let Some(inner) = self.inner.upgrade() else { return };
-        let waiting = inner.slow.borrow_mut().remove(&self.asker(ticket));
-        if let Some(waiting) = waiting {
-            inner.running.resume(waiting);
-        }
+        let asker = self.asker(ticket);
+        let slow = inner.asked.borrow_mut().get_mut(&asker).and_then(|asking| asking.slow.take());
+        inner.read_on(slow);
     }
 }
 

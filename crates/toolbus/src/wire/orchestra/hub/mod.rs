@@ -27,7 +27,7 @@ use super::{HostPort, ORCHESTRA, WIRE, tls};
 use crate::bus::observe::{Observed, Observer, Observers};
 use crate::engine::alarm::Alarm;
 use crate::engine::calls::{self, Pressure, ReplyTo, RunningCalls};
-use crate::engine::program::Apart;
+use crate::engine::program::DetachedProgram;
 use crate::task::boxed;
 use crate::transport::quic::{Clients, Dialler, Listener, TlsSetupError};
 use crate::transport::tcp::ListenError;
@@ -36,6 +36,7 @@ use crate::wake::Wake;
 use plugins::Slot;
 
 pub use config::{HubConfig, HubConfigError, PluginEntry};
+pub use plugins::{comeback, gone};
 
 /// How often certificates are looked at while the hub runs.
 const CERTIFICATES_LOOKED_AT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -62,15 +63,11 @@ pub(super) struct Inner {
     dialler: Dialler,
     /// Writes a line for people and scripts.
     say: Box<dyn Fn(&str)>,
-    /// Where the answers to those who asked go.
-    askers: RefCell<Counted<Asker, ReplyTo>>,
+    /// The calls of those who asked.
+    asked: RefCell<Counted<Asker, Asking>>,
     /// What plugins were asked.
     running: RunningCalls,
-    /// Which call of a plugin waits until its asker reads on.
-    slow: RefCell<Counted<Asker, Ticket>>,
     observers: OnceCell<Observers>,
-    /// Observed calls for which no plugin was asked yet.
-    unrouted: RefCell<Counted<Asker, Weak<Observed>>>,
     next_caller: Cell<u64>,
     plugins: Vec<Slot>,
     is_settling: Cell<bool>,
@@ -79,6 +76,16 @@ pub(super) struct Inner {
     closing: Wake,
     is_over: Cell<bool>,
     over: Wake,
+}
+
+/// A call that came to us.
+struct Asking {
+    /// Where its answer goes.
+    reply: ReplyTo,
+    /// It is observed, and no plugin was asked for it yet.
+    unrouted: Option<Weak<Observed>>,
+    /// The call of a plugin that waits until the asker reads on.
+    slow: Option<Ticket>,
 }
 
 impl Orchestrator {
@@ -117,11 +124,9 @@ impl Orchestrator {
             address,
             dialler: Dialler::new(),
             say: Box::new(say),
-            askers: RefCell::default(),
+            asked: RefCell::default(),
             running: RunningCalls::default(),
-            slow: RefCell::default(),
             observers: OnceCell::new(),
-            unrouted: RefCell::default(),
             next_caller: Cell::new(0),
             is_settling: Cell::new(false),
             alarm: Alarm::default(),
@@ -222,8 +227,8 @@ impl Inner {
             }
             Order::Start(index) => self.start(index),
             Order::Dial(index, address) => self.dial(index, address),
-            Order::Advance(index) => self.tell(index, Apart::advance),
-            Order::Serve(index) => self.tell(index, Apart::open),
+            Order::Advance(index) => self.tell(index, DetachedProgram::advance),
+            Order::Serve(index) => self.tell(index, DetachedProgram::open),
             Order::Break(index, why) => {
                 let why = Failure::new(FailureKind::Unavailable, why);
                 self.tell(index, |apart, run| apart.break_off(run, why));
@@ -244,41 +249,49 @@ impl Inner {
 
     /// Goes on with the answer to a caller.
     fn answer(&self, asker: Asker, down: Down) -> Pressure {
-        if let Down::Done(_) = down {
-            self.slow.borrow_mut().remove(&asker);
-            self.unrouted.borrow_mut().remove(&asker);
-        }
-        calls::answer(&self.askers, &asker, down)
+        let reply = match down {
+            Down::Done(_) => self.asked.borrow_mut().remove(&asker).map(|asking| asking.reply),
+            _ => self.asked.borrow().get(&asker).map(|asking| asking.reply.clone()),
+        };
+        reply.map_or(Pressure::Ready, |reply| reply.send(down))
     }
 
     /// Asks a plugin.
-    fn call(&self, index: usize, ticket: Ticket, call: Call) {
+    fn call(&self, index: usize, ticket: Ticket, mut call: Call) {
         let Some(this) = self.this.upgrade() else { return };
-        if let Err(failure) = self.routed(index, ticket, &call) {
+        if let Err(failure) = self.routed(index, ticket, &mut call) {
             return self.hub.borrow_mut().down(Instant::now(), ticket, Down::Done(Err(failure)));
         }
-        let Some(links) = self.plugins[index].links() else {
+        let Some(link) = self.plugins[index].link() else {
             let failure = Failure::new(FailureKind::Unavailable, "plugin is not connected");
             return self.hub.borrow_mut().down(Instant::now(), ticket, Down::Done(Err(failure)));
         };
-        self.running.start(ticket, (), || links.start(call, ReplyTo::new(this, ticket)));
+        self.running.start(ticket, (), || link.start(call, ReplyTo::new(this, ticket)));
     }
 
     /// Observers learn which plugin a call goes to; an error refuses it.
-    fn routed(&self, index: usize, ticket: Ticket, call: &Call) -> Result<(), Failure> {
+    fn routed(&self, index: usize, ticket: Ticket, call: &mut Call) -> Result<(), Failure> {
         let asker = self.hub.borrow().asker_of(ticket);
-        let seen = asker.and_then(|asker| self.unrouted.borrow_mut().remove(&asker)?.upgrade());
+        let mut asked = self.asked.borrow_mut();
+        let asking = asker.and_then(|asker| asked.get_mut(&asker));
+        let seen = asking.and_then(|asking| asking.unrouted.take()?.upgrade());
+        drop(asked);
         let id = &self.entries[index].config.id;
         seen.map_or(Ok(()), |seen| seen.begin(&id.as_str().into(), WIRE, &ORCHESTRA, call))
+    }
+
+    /// An asker reads on: so does the call of the plugin that waited for that.
+    fn read_on(&self, slow: Option<Ticket>) {
+        if let Some(slow) = slow {
+            self.running.resume(slow);
+        }
     }
 
     async fn close_when_told(&self, listener: &Listener) {
         self.closing.rung().await;
         let goodbye = async {
             for slot in &self.plugins {
-                if let Some(links) = slot.links() {
-                    links.say_goodbye().await;
-                }
+                slot.say_goodbye().await;
             }
             listener.close();
             crate::wake::turn().await;
@@ -310,8 +323,9 @@ impl calls::Asker for Inner {
         let pressure = self.settle();
         if pressure == Pressure::Full
             && let Some(asker) = asker
+            && let Some(asking) = self.asked.borrow_mut().get_mut(&asker)
         {
-            self.slow.borrow_mut().insert(asker, ticket);
+            asking.slow = Some(ticket);
             return Pressure::Full;
         }
         Pressure::Ready

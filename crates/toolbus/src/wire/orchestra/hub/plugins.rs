@@ -1,44 +1,52 @@
 //! Who answers for a hub: its plugins, their processes and the connections to them.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
 
 use toolbus_proto::orchestra::ClientSettings;
-use toolbus_proto::orchestra::hub::{Comeback, Gone, PluginIndex};
+use toolbus_proto::orchestra::hub::{Comeback, Gone, Hub, PluginIndex};
+use toolbus_proto::orchestra::redial::Again;
 use toolbus_proto::tool::{Exit, Failure, FailureKind};
 
 use super::{Inner, ORCHESTRATOR, PluginEntry};
-use crate::bus::back::causes;
-use crate::child::supervisor::{self, Departure, Next, Restart, RunId, Why};
+use crate::bus::back::{LocalFuture, causes};
+use crate::child::supervisor::{Departure, Next, Restart, RunId, Why};
 use crate::child::{Patience, Program, SpawnError};
-use crate::engine::program::{Apart, ApartOptions, Life};
-use crate::task::spawn_local;
+use crate::engine::program::{DetachedOptions, DetachedProgram, Life};
 use crate::transport::quic::{Connection, HANDSHAKE, Idle};
-use crate::wire::orchestra::links::{LinkEvent, LinkId, Links};
+use crate::wire::orchestra::caller::{Caller, Reach};
+use crate::wire::orchestra::link::Link;
 use crate::wire::orchestra::{HostPort, tls};
 
 /// What we hold of one plugin.
 #[derive(Default)]
 pub(super) struct Slot {
     /// `None` until it is to be started.
-    program: RefCell<Option<Rc<Apart>>>,
+    program: RefCell<Option<Rc<DetachedProgram>>>,
     /// Its present process: what an earlier one leaves behind does not count.
     run: Cell<Option<RunId>>,
-    links: RefCell<Option<Rc<Links>>>,
-    /// Where it listens.
-    address: RefCell<String>,
-    next_link: Cell<LinkId>,
+    caller: RefCell<Option<Rc<Caller>>>,
 }
 
 impl Slot {
-    pub(super) fn links(&self) -> Option<Rc<Links>> {
-        self.links.borrow().clone()
+    /// The connection that is used, if there is one.
+    pub(super) fn link(&self) -> Option<Rc<Link>> {
+        self.caller.borrow().as_ref()?.link()
+    }
+
+    /// Closes the connections, and waits until the plugin has been told.
+    pub(super) async fn say_goodbye(&self) {
+        let caller = self.caller.take();
+        if let Some(caller) = caller {
+            caller.shutdown().await;
+        }
     }
 
     /// Closes the connections. Nothing is borrowed while their calls end.
     fn disconnect(&self) {
-        let links = self.links.take();
-        drop(links);
+        let caller = self.caller.take();
+        drop(caller);
     }
 }
 
@@ -53,14 +61,14 @@ impl Inner {
         let entry = &self.entries[index];
         let start = entry.config.start_timeout;
         // A hub tells in lines of its own what becomes of its plugins.
-        let patience = Patience { start, waits_for: None, ..Patience::ORCHESTRA };
+        let patience = Patience { start, waits_for: None, ..crate::wire::orchestra::PATIENCE };
         let binary = entry.binary.clone();
-        let options = ApartOptions {
+        let options = DetachedOptions {
             name: entry.config.id.clone(),
             program: self.program(entry),
             patience,
             restart: match entry.config.restarts {
-                true => Restart::Always(supervisor::Comeback::ORCHESTRA),
+                true => Restart::Always(crate::wire::orchestra::COMEBACK),
                 false => Restart::Never,
             },
             unspawned: Box::new(move |error| {
@@ -68,7 +76,7 @@ impl Inner {
             }),
         };
         let inner = self.this.clone();
-        let apart = Rc::new(Apart::new(options, move |life| {
+        let apart = Rc::new(DetachedProgram::new(options, move |life| {
             if let Some(inner) = inner.upgrade() {
                 inner.happened(index, life);
             }
@@ -113,7 +121,7 @@ impl Inner {
         let slot = &self.plugins[index];
         let Departure { run, why, next, .. } = departure;
         // Before the connections go: how it ended says more than that they did.
-        self.act(|hub, now| hub.handle_gone(now, index, why.into(), next.into()));
+        self.act(|hub, now| hub.handle_gone(now, index, gone(why), comeback(next)));
         if slot.run.get() == Some(run) {
             slot.run.set(None);
             slot.disconnect();
@@ -122,28 +130,14 @@ impl Inner {
 
     /// Connects to a plugin.
     pub(super) fn dial(&self, index: PluginIndex, address: String) {
-        let Some(inner) = self.this.upgrade() else { return };
-        let slot = &self.plugins[index];
-        slot.address.borrow_mut().clone_from(&address);
-        let run = slot.run.get();
-        spawn_local(async move {
-            let dialled = inner.reach(index, &address).await;
-            let slot = &inner.plugins[index];
-            if slot.run.get() != run {
-                return;
-            }
-            match dialled {
-                Ok(connection) => {
-                    let links = inner.link(index, run);
-                    let id = slot.next_link();
-                    links.add(id, connection);
-                    let before = slot.links.replace(Some(links));
-                    drop(before);
-                    inner.act(|hub, now| hub.handle_dialled(now, index));
-                }
-                Err(cause) => inner.act(|hub, _| hub.handle_dial_failed(index, &cause)),
-            }
-        });
+        let way = Rc::new(Way { inner: self.this.clone(), index, address });
+        let settings =
+            ClientSettings { caller_plugin: ORCHESTRATOR.to_owned(), ..ClientSettings::default() };
+        let id = &self.entries[index].config.id;
+        let caller = Caller::new(id, settings, Again::OnDemand, way);
+        caller.want();
+        let before = self.plugins[index].caller.replace(Some(caller));
+        drop(before);
     }
 
     async fn reach(&self, index: PluginIndex, address: &str) -> Result<Connection, String> {
@@ -156,61 +150,8 @@ impl Inner {
         dialled.map_err(|error| causes(&error))
     }
 
-    fn link(&self, index: PluginIndex, run: Option<RunId>) -> Rc<Links> {
-        let inner = self.this.clone();
-        let settings =
-            ClientSettings { caller_plugin: ORCHESTRATOR.to_owned(), ..ClientSettings::default() };
-        Links::new(&self.entries[index].config.id, settings, move |event| {
-            if let Some(inner) = inner.upgrade()
-                && inner.plugins[index].run.get() == run
-            {
-                inner.link_changed(index, run, event);
-            }
-        })
-    }
-
-    fn link_changed(&self, index: PluginIndex, run: Option<RunId>, event: LinkEvent) {
-        let slot = &self.plugins[index];
-        match event {
-            LinkEvent::Starved(id) if slot.links().is_none_or(|it| it.used() != Some(id)) => {}
-            LinkEvent::Starved(_) => self.dial_further(index, run),
-            // The links close it themselves.
-            LinkEvent::Idle(_) => {}
-            LinkEvent::Lost(_, failure) => {
-                // One of two may be left.
-                if slot.links().is_some_and(|links| links.used().is_some()) {
-                    return;
-                }
-                let id = &self.entries[index].config.id;
-                tracing::info!(peer = id, "connection lost: {}", failure.message);
-                slot.disconnect();
-                self.act(|hub, _| hub.handle_connection_lost(index));
-            }
-        }
-    }
-
-    /// A connection beside the one on which no stream can be opened any more.
-    fn dial_further(&self, index: PluginIndex, run: Option<RunId>) {
-        let Some(inner) = self.this.upgrade() else { return };
-        let address = self.plugins[index].address.borrow().clone();
-        spawn_local(async move {
-            let dialled = inner.reach(index, &address).await;
-            let slot = &inner.plugins[index];
-            match (dialled, slot.links()) {
-                (Ok(connection), Some(links)) if slot.run.get() == run => {
-                    links.add(slot.next_link(), connection);
-                }
-                (Err(cause), _) => {
-                    let id = &inner.entries[index].config.id;
-                    tracing::warn!(peer = id, "cannot open a second connection: {cause}");
-                }
-                _ => {}
-            }
-        });
-    }
-
     /// Tells the supervisor of a plugin's process how far the plugin is.
-    pub(super) fn tell(&self, index: PluginIndex, tell: impl FnOnce(&Apart, RunId)) {
+    pub(super) fn tell(&self, index: PluginIndex, tell: impl FnOnce(&DetachedProgram, RunId)) {
         let slot = &self.plugins[index];
         let apart = slot.program.borrow().clone();
         if let (Some(apart), Some(run)) = (apart, slot.run.get()) {
@@ -236,10 +177,48 @@ impl Inner {
     }
 }
 
-impl Slot {
-    fn next_link(&self) -> LinkId {
-        self.next_link.set(self.next_link.get() + 1);
-        self.next_link.get()
+/// The way to the present process of a plugin.
+struct Way {
+    inner: Weak<Inner>,
+    index: PluginIndex,
+    address: String,
+}
+
+impl Way {
+    fn tell(&self, tell: impl FnOnce(&mut Hub, Instant, PluginIndex)) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.act(|hub, now| tell(hub, now, self.index));
+        }
+    }
+}
+
+impl Reach for Way {
+    fn reach(&self) -> LocalFuture<'_, Result<Connection, Failure>> {
+        Box::pin(async {
+            let reached = match self.inner.upgrade() {
+                Some(inner) => inner.reach(self.index, &self.address).await,
+                None => Err("the hub has ended".to_owned()),
+            };
+            reached.map_err(|cause| Failure::new(FailureKind::Unavailable, cause))
+        })
+    }
+
+    fn connected(&self, is_further: bool) {
+        if !is_further {
+            self.tell(Hub::handle_dialled);
+        }
+    }
+
+    fn failed(&self, peer: &str, why: &Failure, is_further: bool) {
+        match is_further {
+            true => tracing::warn!(peer, "cannot open a second connection: {}", why.message),
+            false => self.tell(|hub, _, index| hub.handle_dial_failed(index, &why.message)),
+        }
+    }
+
+    fn lost(&self, peer: &str, why: &Failure) {
+        tracing::info!(peer, "connection lost: {}", why.message);
+        self.tell(|hub, _, index| hub.handle_connection_lost(index));
     }
 }
 
@@ -253,23 +232,20 @@ fn told(error: &SpawnError, binary: &str) -> String {
 }
 
 /// What the supervisor says of a process, as the hub's rules are told.
-impl From<Why> for Gone {
-    fn from(why: Why) -> Gone {
-        match why {
-            Why::Unfit(failure) => Gone::Unfit(failure.message),
-            Why::Exited(Exit::Code(code)) => Gone::Exited(format!("status {code}")),
-            Why::Exited(Exit::Signal(signal)) => Gone::Exited(format!("signal {signal}")),
-            Why::Late => Gone::Late,
-        }
+pub fn gone(why: Why) -> Gone {
+    match why {
+        Why::Unfit(failure) => Gone::Unfit(failure.message),
+        Why::Exited(Exit::Code(code)) => Gone::Exited(format!("status {code}")),
+        Why::Exited(Exit::Signal(signal)) => Gone::Exited(format!("signal {signal}")),
+        Why::Late => Gone::Late,
     }
 }
 
-impl From<Next> for Comeback {
-    fn from(next: Next) -> Comeback {
-        match next {
-            Next::In(delay) => Comeback::In(delay),
-            Next::GivenUp(starts) => Comeback::GivenUp(starts),
-            Next::OnDemand | Next::Never => Comeback::Never,
-        }
+/// When it is started again, as the hub's rules are told.
+pub fn comeback(next: Next) -> Comeback {
+    match next {
+        Next::In(delay) => Comeback::In(delay),
+        Next::GivenUp(starts) => Comeback::GivenUp(starts),
+        Next::OnDemand | Next::Never => Comeback::Never,
     }
 }

@@ -1,7 +1,7 @@
 //! What becomes of calls when streams are reset, stopped or lost.
 
-use toolbus::transport::io::Source;
-use toolbus::transport::io::Writer;
+use toolbus_engine::transport::io::Source;
+use toolbus_engine::transport::io::Writer;
 use toolbus_proto::tool::FailureKind;
 use toolbus_testkit::runtime::run;
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use toolbus::transport::io::Source;
-use toolbus::transport::io::Writer;
+use toolbus_engine::transport::io::Source;
+use toolbus_engine::transport::io::Writer;
 use toolbus_testkit::runtime::run;
 
 use super::stream_frames::{self, StreamFrame};
@@ -96,7 +96,7 @@ fn late_ends_cost_no_stream() {
             let (mut reader, mut writer) = open(&near).await;
             let pieces = [std::io::IoSlice::new(request)];
             assert_eq!(
-                toolbus::transport::io::Sink::write(&mut writer, &pieces).await.unwrap(),
+                toolbus_engine::transport::io::Sink::write(&mut writer, &pieces).await.unwrap(),
                 10
             );
             let mut input = bytes::BytesMut::new();
@@ -111,7 +111,7 @@ fn late_ends_cost_no_stream() {
 
 async fn open(
     connection: &Connection,
-) -> (toolbus::transport::quic::QuicReader, toolbus::transport::quic::QuicWriter) {
+) -> (toolbus_engine::transport::quic::QuicReader, toolbus_engine::transport::quic::QuicWriter) {
     let opener = connection.opener();
-    toolbus::transport::io::Opener::<Client>::open(&opener, ()).await.ok().unwrap()
+    toolbus_engine::transport::io::Opener::<Client>::open(&opener, ()).await.ok().unwrap()
 }

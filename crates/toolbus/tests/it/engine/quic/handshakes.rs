@@ -10,8 +10,8 @@ async fn told(listener: &Listener, client: &QuicClient) -> (String, Option<u64>)
         let connection = accept(listener).await.ok()?;
         let (mut reader, writer) = connection.accept().await?;
         let mut input = bytes::BytesMut::new();
-        toolbus::transport::io::Source::read(&mut reader, &mut input).await.ok()?;
-        toolbus::transport::io::Writer::finish(writer);
+        toolbus_engine::transport::io::Source::read(&mut reader, &mut input).await.ok()?;
+        toolbus_engine::transport::io::Writer::finish(writer);
         connection.closed().await;
         Some(())
     };

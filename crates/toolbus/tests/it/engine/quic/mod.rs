@@ -13,10 +13,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::task::{AbortHandle, spawn_local};
-use toolbus::engine::calls::{Inbox, RunningCall};
-use toolbus::engine::client::Client as Joined;
-use toolbus::engine::front::Front;
-use toolbus::transport::quic::{
+use toolbus_engine::calls::{Inbox, RunningCall};
+use toolbus_engine::client::Client as Joined;
+use toolbus_engine::front::Front;
+use toolbus_engine::transport::quic::{
     CertificateDer, Clients, Connection, DialError, Dialler, HANDSHAKE, Identity, Idle, Listener,
     PrivatePkcs8KeyDer, QuicClient, QuicServer, Target,
 };

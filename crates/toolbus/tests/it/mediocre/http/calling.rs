@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use toolbus::bus::back::Back;
-use toolbus::engine::calls::{Inbox, RunningCall};
+use toolbus_engine::calls::{Inbox, RunningCall};
 use toolbus_proto::channel::Up;
 use toolbus_proto::tool::{Call, FailureKind, Part, Trace};
 

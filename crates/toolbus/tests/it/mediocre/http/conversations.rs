@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tokio::io::AsyncWriteExt;
-use toolbus::engine::calls::{Inbox, ReplyTo, RunningCall};
 use toolbus::peer::access::Access;
+use toolbus_engine::calls::{Inbox, ReplyTo, RunningCall};
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome, Part, What};

@@ -77,8 +77,8 @@ fn an_element_that_drips_is_given_up() {
 #[cfg(feature = "tls")]
 #[test]
 fn a_call_that_drips_over_http2_is_given_up() {
-    use toolbus::transport::http::{Client, Method, Origin, Request, Timeouts, Version};
-    use toolbus::transport::tls::{ClientTls, Inside};
+    use toolbus_engine::transport::http::{Client, Method, Origin, Request, Timeouts, Version};
+    use toolbus_engine::transport::tls::{ClientTls, Inside};
     use toolbus_testkit::certificates::Certificates;
     use toolbus_testkit::patience::PATIENCE;
 

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use toolbus::address::{Address, Purpose};
 use toolbus::peer::access::Access;
 use toolbus::peer::settings::Secret;
-#[cfg(feature = "tls")]
-use toolbus::transport::http::{Client, Method, Origin, Request, Timeouts, Version};
-#[cfg(feature = "tls")]
-use toolbus::transport::tls::{ClientTls, Inside};
 use toolbus::wire::mediocre::front::ListenAddress;
+#[cfg(feature = "tls")]
+use toolbus_engine::transport::http::{Client, Method, Origin, Request, Timeouts, Version};
+#[cfg(feature = "tls")]
+use toolbus_engine::transport::tls::{ClientTls, Inside};
 #[cfg(feature = "tls")]
 use toolbus_testkit::certificates::Certificates;
 #[cfg(feature = "tls")]

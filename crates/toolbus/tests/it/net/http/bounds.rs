@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
-use toolbus::transport::http::{BodyError, Exchange, Limits, Response};
+use toolbus_engine::transport::http::{BodyError, Exchange, Limits, Response};
 
 use super::{OVER_ALL, Over, Raw, TIMEOUTS, Wire, ok, post, rest, running, take};
 use crate::net::{eventually, run, run_and_let_time_fly};

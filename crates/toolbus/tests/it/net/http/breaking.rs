@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use expect_test::expect;
-use toolbus::engine::calls::Pressure;
-use toolbus::transport::http::{BodyError, Exchange, Limits, Response, StatusCode};
+use toolbus_engine::calls::Pressure;
+use toolbus_engine::transport::http::{BodyError, Exchange, Limits, Response, StatusCode};
 
 use super::{OVER_ALL, Over, TIMEOUTS, Wire, echo, ok, post, push, rest, running, take};
 use crate::PATIENCE;

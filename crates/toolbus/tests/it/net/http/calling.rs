@@ -7,7 +7,9 @@ use bytes::Bytes;
 use expect_test::{Expect, expect};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
-use toolbus::transport::http::{Body, CallError, Client, Origin, Request, Response, Timeouts};
+use toolbus_engine::transport::http::{
+    Body, CallError, Client, Origin, Request, Response, Timeouts,
+};
 use toolbus_testkit::port;
 
 use super::{Over, TIMEOUTS, Wire, echo, ok, post, rest, running};
@@ -93,7 +95,7 @@ fn a_call_without_an_answer_says_why() {
         check(
             (port, client(port, 16).ask(request(), TIMEOUTS).await),
             expect![[r#"
-            nobody listens on 127.0.0.1:PORT
+            nothing listens on 127.0.0.1:PORT
             hint: is the server running, and is this its address?"#]],
         );
     });
@@ -215,7 +217,7 @@ fn many_calls_share_one_http2_connection() {
 fn a_server_that_is_not_believed_is_not_asked() {
     run(async {
         let wire = Wire::new(Over::Http2).await;
-        use toolbus::transport::tls::{ClientTls, Inside};
+        use toolbus_engine::transport::tls::{ClientTls, Inside};
         let tls = ClientTls::load(None, None, Inside::Http).unwrap();
         let port = wire.address.port();
         let origin = Origin { host: "localhost".into(), port, tls: Some(tls) };

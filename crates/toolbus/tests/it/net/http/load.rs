@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
-use toolbus::transport::http::{Exchange, Response};
+use toolbus_engine::transport::http::{Exchange, Response};
 
 use super::{OVER_ALL, Over, TIMEOUTS, Wire, echo, ok, post, push, rest, running, take};
 use crate::net::{eventually, is_alone, open_descriptors, pattern, run};

@@ -18,12 +18,12 @@ use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use toolbus::engine::calls::Pressure;
-use toolbus::transport::http::{
+use toolbus_engine::calls::Pressure;
+use toolbus_engine::transport::http::{
     Answer, Body, BodyError, BodySink, CallError, Client, Exchange, Limits, Origin, Request,
     Response, Server, Timeouts,
 };
-use toolbus::transport::tls::Inside;
+use toolbus_engine::transport::tls::Inside;
 
 use super::tls::Certificates;
 use super::{listen, write_all};

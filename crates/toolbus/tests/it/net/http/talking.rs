@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use expect_test::expect;
-use toolbus::transport::http::{Exchange, Request, Response, StatusCode, Version};
+use toolbus_engine::transport::http::{Exchange, Request, Response, StatusCode, Version};
 
 use super::{OVER_ALL, Over, TIMEOUTS, Wire, echo, ok, post, rest, running, take};
 use crate::PATIENCE;

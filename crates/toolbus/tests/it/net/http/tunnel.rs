@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
-use toolbus::transport::http::{Client, Origin, Proxy, Request};
-use toolbus::transport::tls::Inside;
+use toolbus_engine::transport::http::{Client, Origin, Proxy, Request};
+use toolbus_engine::transport::tls::Inside;
 
 use super::{Limits, Over, Raw, TIMEOUTS, Wire, echo, rest};
 use crate::net::run;
