@@ -6,6 +6,7 @@ pub mod fixture;
 mod godex;
 mod mcp;
 mod mediocre;
+mod nats;
 mod oracle;
 mod orchard;
 mod orchestra;
@@ -23,10 +24,11 @@ use toolbus::bus::back::LocalFuture;
 use toolbus::peer::settings::Settings;
 
 /// The wires whose rules are known, by name.
-const KINDS: [(&str, &dyn CheckKind); 6] = [
+const KINDS: [(&str, &dyn CheckKind); 7] = [
     ("godex", &godex::Check),
     ("mcp", &mcp::Check),
     ("mediocre", &mediocre::Check),
+    ("nats", &nats::NatsCheck),
     ("oracle", &oracle::Check),
     ("orchard", &orchard::Check),
     ("orchestra", &orchestra::Check),

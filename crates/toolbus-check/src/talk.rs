@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::timeout_at;
 use toolbus_proto::frame::lines::Lines;
 
-use toolbus::child::{Exit, Program, Running, SpawnError};
+use toolbus_engine::child::{Exit, Program, Running, SpawnError};
 
 /// How long the exit of a program that closed its output is awaited, in order to tell it.
 const EXIT_PATIENCE: Duration = Duration::from_millis(300);

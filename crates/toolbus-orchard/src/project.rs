@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use toolbus::Failure;
-use toolbus::child::EnvPolicy;
+use toolbus_engine::child::EnvPolicy;
 
 use crate::diagnostic::{Code, Problem, Severity, sorted};
 use crate::disk::Disk;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use toolbus::secrets::{in_json, longest_first};
+use toolbus_engine::secrets::{in_json, longest_first};
 
 use crate::value::Value;
 

@@ -13,9 +13,9 @@ use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Exit, Failure, FailureKind};
 
 use toolbus::bus::back::LocalFuture;
-use toolbus::child::{EnvPolicy, Patience, Program};
 use toolbus::peer::open::program;
 use toolbus::wire::godex::child::Child;
+use toolbus_engine::child::{EnvPolicy, Patience, Program};
 
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 
@@ -247,7 +247,7 @@ impl CheckKind for Check {
     fn target(&self, text: &str, wanted: &Wanted) -> Result<Box<dyn Target>, TargetError> {
         // A command may stand there without its scheme.
         let command = text.strip_prefix("godex+stdio:").unwrap_or(text);
-        let words = toolbus::child::words::split(command).map_err(TargetError::new)?;
+        let words = toolbus_engine::child::words::split(command).map_err(TargetError::new)?;
         if words.is_empty() {
             return Err(TargetError::new("the command is missing").hint("name one: `./my-godex`"));
         }

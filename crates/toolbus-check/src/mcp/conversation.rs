@@ -55,6 +55,9 @@ impl Subject {
     }
 
     async fn open(&self) -> Result<Line, Failure> {
+        if let Place::Url(options) = &self.place {
+            options.sign().await?;
+        }
         match &self.place {
             Place::Program(program) => {
                 let pipes = Pipes::start(program).map_err(|error| error.to_failure())?;

@@ -28,10 +28,10 @@ use self::{
 };
 use toolbus::address::{self, Address};
 use toolbus::bus::back::LocalFuture;
-use toolbus::child::{EnvPolicy, Patience, Program};
 use toolbus::peer::open::program;
-use toolbus::transport::http::Method;
 use toolbus::wire::mcp::{WIRE, back_http::Options, is_pair};
+use toolbus_engine::child::{EnvPolicy, Program};
+use toolbus_engine::transport::http::Method;
 
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
 
@@ -352,7 +352,7 @@ impl CheckKind for Check {
                     .hint("name one by `mcp+stdio:COMMAND` or `http://HOST:PORT/PATH`"));
             }
         };
-        let start = wanted.start.unwrap_or(Patience::MCP.start);
+        let start = wanted.start.unwrap_or(toolbus::wire::mcp::PATIENCE.start);
         Ok(Box::new(Subject { place, start, stop: wanted.stop }))
     }
 }

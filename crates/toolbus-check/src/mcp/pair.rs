@@ -11,8 +11,8 @@ use toolbus_proto::printable::printable;
 use super::ANSWER_PATIENCE;
 use super::message::{Heard, Question, Reply};
 use super::web::pairs;
-use toolbus::transport::http::{Body, CallError, Method};
 use toolbus::wire::mcp::back_http::Options;
+use toolbus_engine::transport::http::{Body, CallError, Method};
 
 /// How much of what it says is shown.
 const SHOWN_MAX: usize = 200;

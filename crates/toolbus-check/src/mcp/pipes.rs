@@ -7,7 +7,7 @@ use toolbus_proto::printable::printable;
 
 use super::message::{Heard, Question, Reply};
 use crate::talk::{self, Talk};
-use toolbus::child::{Program, SpawnError};
+use toolbus_engine::child::{Program, SpawnError};
 
 /// How much of a line is shown.
 const LINE_SHOWN_MAX: usize = 200;

@@ -10,8 +10,8 @@ use toolbus_proto::printable::printable;
 
 use super::ANSWER_PATIENCE;
 use super::message::{Heard, NOBODYS, Question, Reply, notification};
-use toolbus::transport::http::{Body, CallError, HeaderMap, Method, StatusCode};
 use toolbus::wire::mcp::back_http::Options;
+use toolbus_engine::transport::http::{Body, CallError, HeaderMap, Method, StatusCode};
 
 /// How much of a body is shown.
 const BODY_SHOWN_MAX: usize = 200;

@@ -6,8 +6,8 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::talk;
-use toolbus::transport::Stream;
-use toolbus::transport::http::{Answer, Body, BodySink};
+use toolbus_engine::transport::Stream;
+use toolbus_engine::transport::http::{Answer, Body, BodySink};
 
 /// One connection, one run of a program, or one exchange.
 pub(super) enum Line {

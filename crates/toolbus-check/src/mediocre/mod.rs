@@ -19,7 +19,6 @@ use toolbus_proto::tool::Failure;
 
 use toolbus::address::{Address, Purpose};
 use toolbus::bus::back::LocalFuture;
-use toolbus::child::Patience;
 use toolbus::wire::mediocre::address;
 
 use self::line::Line;
@@ -247,7 +246,7 @@ impl CheckKind for Check {
         Ok(Box::new(Subject {
             place: Place::of(&address, &wanted.settings).map_err(TargetError::new)?,
             method: wanted.option("method").map(str::to_owned),
-            start: wanted.start.unwrap_or(Patience::MEDIOCRE.start),
+            start: wanted.start.unwrap_or(toolbus::wire::mediocre::PATIENCE.start),
         }))
     }
 }

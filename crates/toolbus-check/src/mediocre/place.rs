@@ -9,15 +9,15 @@ use super::line::Line;
 use crate::talk;
 use toolbus::address::{self, Address, Transport};
 use toolbus::bus::back::{causes, hinted};
-use toolbus::child::{EnvPolicy, Program};
 use toolbus::peer::OpenError;
 use toolbus::peer::open::{not_in_this_build, program, unfit};
 use toolbus::peer::settings::Settings;
-use toolbus::transport::http::{Client, Origin, Request, Timeouts, header};
-use toolbus::transport::tcp::ConnectError;
-use toolbus::transport::tls::{ClientTls, Inside};
-use toolbus::transport::{Stream, tcp, unix};
 use toolbus::wire::mediocre::reach::{self, Site};
+use toolbus_engine::child::{EnvPolicy, Program};
+use toolbus_engine::transport::http::{Client, Origin, Request, Timeouts, header};
+use toolbus_engine::transport::tcp::ConnectError;
+use toolbus_engine::transport::tls::{ClientTls, Inside};
+use toolbus_engine::transport::{Stream, tcp, unix};
 
 /// Where a server is.
 #[derive(Debug, Clone)]
@@ -51,7 +51,8 @@ impl Place {
                 match url.carrier {
                     Transport::Tcp => Ok(Place::Tcp { host, port }),
                     Transport::Tls => {
-                        let tls = reach::client_tls(address, url, Inside::Bytes)?;
+                        let besides = &settings.credentials.tls;
+                        let tls = reach::client_tls(address, url, besides, Inside::Bytes)?;
                         Ok(Place::Tls { host, port, tls })
                     }
                     Transport::Http | Transport::Https => {

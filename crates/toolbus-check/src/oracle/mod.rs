@@ -14,9 +14,9 @@ use toolbus_proto::tool::Failure;
 
 use toolbus::address::{Address, Place};
 use toolbus::bus::back::LocalFuture;
-use toolbus::child::{EnvPolicy, Patience, Program};
 use toolbus::peer::open::program;
 use toolbus::wire::oracle::connection;
+use toolbus_engine::child::{EnvPolicy, Program};
 
 use crate::talk::{Heard, Talk};
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
@@ -297,7 +297,7 @@ async fn acknowledged(subject: &Subject) -> Result<Talk, String> {
     Ok(talk)
 }
 
-fn start(subject: &Subject) -> Result<Talk, toolbus::child::SpawnError> {
+fn start(subject: &Subject) -> Result<Talk, toolbus_engine::child::SpawnError> {
     Talk::start(&subject.program, Settings::default().line_bytes_max)
 }
 
@@ -338,7 +338,7 @@ impl CheckKind for Check {
         };
         Ok(Box::new(Subject {
             program: program(words, &wanted.settings, EnvPolicy::Inherit),
-            start: wanted.start.unwrap_or(Patience::ORACLE.start),
+            start: wanted.start.unwrap_or(toolbus::wire::oracle::PATIENCE.start),
             stop: wanted.stop,
         }))
     }

@@ -14,10 +14,10 @@ use toolbus_proto::tool::Failure;
 
 use toolbus::address::{Place, Purpose};
 use toolbus::bus::back::LocalFuture;
-use toolbus::child::{EnvPolicy, Patience, Program, words};
 use toolbus::peer::Registry;
 use toolbus::peer::open::{file_name, program};
 use toolbus::wire::orchard::{ORCHARD, probe::probe};
+use toolbus_engine::child::{EnvPolicy, Program, words};
 
 use crate::talk::{Heard, Talk};
 use crate::{CheckKind, Finding, Target, TargetError, Verdict, Wanted};
@@ -422,7 +422,7 @@ impl CheckKind for Check {
         Ok(Box::new(Subject {
             name: file_name(&words),
             program: program(&words, &wanted.settings, EnvPolicy::Inherit),
-            start: wanted.start.unwrap_or(Patience::ORCHARD.start),
+            start: wanted.start.unwrap_or(toolbus::wire::orchard::PATIENCE.start),
             stop: wanted.stop,
         }))
     }

@@ -10,16 +10,16 @@ use super::{ANSWER, unreachable};
 use crate::Wanted;
 use toolbus::address::{Address, Place};
 use toolbus::bus::back::causes;
-use toolbus::child::{EnvPolicy, Patience, Program, Running};
 use toolbus::peer::open::{file_name, program};
-use toolbus::transport::quic::{
-    self, Connection, Dialler, HANDSHAKE, Idle, QuicClient, Target as Host,
-};
 use toolbus::wire::orchestra::back::{Started, StartedOptions, scratch_folder};
 use toolbus::wire::orchestra::caller::Reach as _;
 use toolbus::wire::orchestra::certificates::Identity;
 use toolbus::wire::orchestra::settings::CallParameters;
 use toolbus::wire::orchestra::tls;
+use toolbus_engine::child::{EnvPolicy, Patience, Program, Running};
+use toolbus_engine::transport::quic::{
+    self, Connection, Dialler, HANDSHAKE, Idle, QuicClient, Target as Host,
+};
 
 /// Who is tested.
 pub(super) struct Subject {
@@ -45,8 +45,11 @@ impl Subject {
             }
             Place::Command(words) => {
                 let program = program(words, &wanted.settings, EnvPolicy::Inherit);
-                let mut patience =
-                    Patience { stop: wanted.stop, waits_for: None, ..Patience::ORCHESTRA };
+                let mut patience = Patience {
+                    stop: wanted.stop,
+                    waits_for: None,
+                    ..toolbus::wire::orchestra::PATIENCE
+                };
                 patience.start = wanted.start.unwrap_or(patience.start);
                 let options =
                     StartedOptions { name: file_name(words), program: program.clone(), patience };

@@ -12,8 +12,8 @@ use toolbus_proto::orchestra::envelope::{Envelope, put_frame, request_body};
 use toolbus_proto::orchestra::wire::{Request, Response};
 
 use super::ANSWER;
-use toolbus::transport::io::{Lost, Opener, Sink, Source, Writer};
-use toolbus::transport::quic::Connection;
+use toolbus_engine::transport::io::{Lost, Opener, Sink, Source, Writer};
+use toolbus_engine::transport::quic::Connection;
 
 /// One connection, on which requests are said byte by byte.
 pub(super) struct Talk(Connection);
@@ -66,7 +66,7 @@ impl Talk {
                 let written = writer.write(&[IoSlice::new(rest)]).await.map_err(told)?;
                 rest = &rest[written..];
             }
-            toolbus::wake::turn().await;
+            toolbus_engine::wake::turn().await;
         }
         let mut late = match ends {
             true => {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 use toolbus::Exit;
-use toolbus::child::stderr::Tail;
-use toolbus::child::{Program, RunLimits, Running, Signal, SpawnError, Stopped, Survivors};
+use toolbus_engine::child::stderr::Tail;
+use toolbus_engine::child::{Program, RunLimits, Running, Signal, SpawnError, Stopped, Survivors};
 
 use super::BYTES_MAX;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
-use toolbus::child::{EnvPolicy, Program, SpawnError, shell};
 use toolbus::{Exit, Failure, Json, LocalFuture};
+use toolbus_engine::child::{EnvPolicy, Program, SpawnError, shell};
 use toolbus_proto::channel::Notice;
 
 use super::command::{self, NotRun, Ran};

@@ -7,12 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use toolbus::transport::http::{
+use toolbus::{Failure, Json, LocalFuture};
+use toolbus_engine::transport::http::{
     Body, Client, HeaderMap, HeaderName, HeaderValue, Method, Origin, Proxy, Request, Response,
     StatusCode, Timeouts, header,
 };
-use toolbus::transport::tls::{ClientTls, Inside as TlsInside};
-use toolbus::{Failure, Json, LocalFuture};
+use toolbus_engine::transport::tls::{ClientTls, Inside as TlsInside};
 use toolbus_proto::collect::base64;
 
 use super::url::Url;

@@ -15,10 +15,10 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use toolbus::child::{EnvPolicy, Event, Program, Running, Signal, Stream};
-use toolbus::transport::pipe::Input;
-use toolbus::transport::tcp;
 use toolbus::{Exit, Failure, Json};
+use toolbus_engine::child::{EnvPolicy, Event, Program, Running, Signal, Stream};
+use toolbus_engine::transport::pipe::Input;
+use toolbus_engine::transport::tcp;
 use toolbus_proto::channel::Notice;
 
 use super::exec::{ended, spawn_failure};

@@ -1,6 +1,6 @@
 //! Addresses of web servers: as people write them, joined to a base, and where a redirect leads.
 
-use toolbus::transport::http::Uri;
+use toolbus_engine::transport::http::Uri;
 
 /// Where a request goes.
 #[derive(Debug, Clone, PartialEq, Eq)]

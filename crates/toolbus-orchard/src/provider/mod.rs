@@ -121,12 +121,12 @@ pub async fn probe(
     source: &ProviderSource,
     folder: &Path,
     patience: &Patience,
-    env: toolbus::child::EnvPolicy,
+    env: toolbus_engine::child::EnvPolicy,
 ) -> Result<Rc<ProviderSchema>, Failure> {
     match source {
         ProviderSource::Program { words, cwd } => {
-            let program = toolbus::child::Program::new(words.clone());
-            let program = toolbus::child::Program { cwd: cwd.clone(), env, ..program };
+            let program = toolbus_engine::child::Program::new(words.clone());
+            let program = toolbus_engine::child::Program { cwd: cwd.clone(), env, ..program };
             let probed = toolbus::wire::orchard::probe::probe(name, &program, patience.describe);
             probed.await.map(|(schema, _)| Rc::new(schema))
         }

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use toolbus::child::supervisor::Restart;
-use toolbus::child::{self, Patience as ChildPatience};
 use toolbus::wire::orchard::WIRE;
 use toolbus::wire::orchard::back::{Options, Orchard};
 use toolbus::{Back as _, Call, Failure, FailureKind, Inbox, Json, LocalFuture, Outcome, What};
+use toolbus_engine::child::supervisor::Restart;
+use toolbus_engine::child::{self, Patience as ChildPatience};
 use toolbus_proto::channel::Notice;
 use toolbus_proto::json::write_string;
 use toolbus_proto::orchard::Settings;
@@ -43,7 +43,7 @@ impl Program {
                 stop: patience.stop,
                 // A run shows what it waits for itself.
                 waits_for: None,
-                ..ChildPatience::ORCHARD
+                ..toolbus::wire::orchard::PATIENCE
             },
             restart: Restart::Never,
             settings,

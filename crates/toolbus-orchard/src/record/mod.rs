@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolbus_proto::json::Json;
 
-pub use toolbus::time;
+pub use toolbus_engine::time;
 
 /// The version of the format.
 pub const FORMAT_VERSION: &str = "1.0";

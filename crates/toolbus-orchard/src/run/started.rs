@@ -301,7 +301,7 @@ async fn described(
 ) -> Result<Rc<ProviderSchema>, Failure> {
     let schema = provider.describe().await?;
     if patience.is_strict && matches!(source, ProviderSource::Program { .. }) {
-        let env = toolbus::child::EnvPolicy::Inherit;
+        let env = toolbus_engine::child::EnvPolicy::Inherit;
         let probed = provider::probe(name, source, folder, patience, env).await?;
         if *probed != *schema {
             let message = format!(
