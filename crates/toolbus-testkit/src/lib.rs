@@ -6,11 +6,15 @@
 //! written; [`faults`] spoils what they said;
 //! [`fuzz`] throws bytes at them. Processes: [`page`] runs a program and shows all it did;
 //! [`peer`] is a program that plays good and bad peers, [`responses`] a server of models;
-//! [`certificates`] are for those who speak TLS, [`lossy`] is a bad network; [`terminal`],
-//! [`process`], [`port`], [`scratch`], [`patience`] and [`side_by_side`] help with both. [`form`]
+//! [`certificates`] are for those who speak TLS, [`tokens`] for those who show
+//! them, [`lossy`] is a bad network; [`terminal`],
+//! [`process`], [`port`], [`scratch`], [`patience`] and [`side_by_side`] help with both;
+//! [`browser`] drives a browser. [`form`]
 //! says how long a form of a test is wanted and what randomness begins with, [`skipped`] that a
 //! test cannot look. Async code, with the feature `runtime`: `runtime` is where it runs.
 
+pub mod broker;
+pub mod browser;
 pub mod certificates;
 pub mod faults;
 pub mod form;
@@ -33,4 +37,5 @@ pub mod scratch;
 pub mod side_by_side;
 pub mod skipped;
 pub mod terminal;
+pub mod tokens;
 pub mod transcript;

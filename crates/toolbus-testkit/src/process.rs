@@ -1,7 +1,9 @@
 //! Processes as a test looks at them: which of a group are left, and do they move?
 
+use std::fs;
 use std::io::{self, PipeWriter};
 use std::os::fd::AsRawFd as _;
+use std::path::Path;
 use std::process::Child;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -62,6 +64,14 @@ pub fn unread_pipe() -> PipeWriter {
     drop(reader);
     await_no_reader(&format!("/proc/self/fd/{}", writer.as_raw_fd()));
     writer
+}
+
+/// Waits until no process reads the pipe of this name, `pipe:[NUMBER]`, which we write to.
+#[track_caller]
+pub fn await_unread(name: &Path) {
+    let ours = fs::read_dir("/proc/self/fd").expect("Linux has it").flatten();
+    let writers = ours.filter(|file| fs::read_link(file.path()).is_ok_and(|to| to == name));
+    writers.for_each(|file| await_no_reader(&file.path().display().to_string()));
 }
 
 /// A process that another test is just starting has a copy of all our pipes until it runs its

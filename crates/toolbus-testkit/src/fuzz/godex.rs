@@ -5,14 +5,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use serde_json::Value;
+use toolbus_proto::channel::{
+    Asked, Down, Machine as _, Serving as _, StreamId, StreamLost, Streams as _, Writing,
+};
 use toolbus_proto::godex::ask::Reader;
 use toolbus_proto::godex::auth::Credential;
 use toolbus_proto::godex::base_url::BaseUrl;
 use toolbus_proto::godex::flags::message;
-use toolbus_proto::godex::{Function, Lost, Request, Run, RunSettings, Signal, Wanted};
+use toolbus_proto::godex::{Function, Permission, Request, Run, RunSettings, Signal, Wanted};
 use toolbus_proto::http::ResponseHead;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::{Exit, LastWords, ToolSpec};
+use toolbus_proto::tool::{Exit, Failure, FailureKind, LastWords, Outcome, ToolSpec};
 
 use super::{Piece, assert_lines, pieces};
 
@@ -21,27 +24,32 @@ pub fn run(data: &[u8]) {
     let (&choice, data) = data.split_first().unwrap_or((&0, &[]));
     let Some(mut run) = begin(choice) else { return };
     let mut now = Instant::now();
-    run.start(now);
+    run.start(now, SystemTime::UNIX_EPOCH);
     let mut input = BytesMut::new();
     let mut lines = Vec::new();
+    let mut stream = StreamId::Ours(0);
     let mut is_answered = false;
     for piece in pieces(data) {
-        if run.poll_exchange().is_some() {
+        if let Some((opened, _)) = run.poll_open() {
+            stream = opened;
             input.clear();
             is_answered = false;
         }
         match piece {
             Piece::Bytes(bytes) => {
-                if !is_answered && run.is_asking() {
-                    run.handle_answered(now, SystemTime::UNIX_EPOCH, ResponseHead::new(200));
+                if !is_answered && run.writing(stream) == Writing::Finish {
+                    run.handle_answered(now, stream, ResponseHead::new(200));
                     is_answered = true;
                 }
                 input.extend_from_slice(bytes);
-                run.handle_bytes(now, &mut input);
+                run.handle_bytes(now, stream, &mut input);
             }
-            Piece::Event(0) => run.handle_eof(now, &mut input),
+            Piece::Event(0) => {
+                run.handle_eof(now, stream, &mut input);
+            }
             Piece::Event(1) => {
-                run.handle_lost(now, &mut input, &Lost { message: "lost".to_owned() });
+                let why = StreamLost { code: None, failure: Failure::new(FailureKind::Gone, "") };
+                run.handle_cut(now, stream, &mut input, why);
             }
             Piece::Event(2) => run.interrupt(Signal::Interrupt),
             Piece::Event(3) => {
@@ -50,25 +58,48 @@ pub fn run(data: &[u8]) {
             }
             Piece::Event(status) => {
                 let head = ResponseHead::new(u16::from(status) + 300);
-                run.handle_answered(now, SystemTime::UNIX_EPOCH, head);
+                run.handle_answered(now, stream, head);
                 is_answered = true;
             }
         }
-        while let Some(call) = run.poll_call() {
-            run.handle_output(now, call.index, "out".to_owned(), false);
-        }
         lines.append(run.said().lines());
+        show(&mut run, now);
+        while let Some((ticket, asked)) = run.poll_up() {
+            if let Asked::Call(_) = asked {
+                run.down(now, ticket, Down::Done(Ok(Outcome::Text("out".to_owned()))));
+            }
+            lines.append(run.said().lines());
+            show(&mut run, now);
+        }
     }
     // However it stands, it ends, and once.
-    run.handle_eof(now, &mut input);
+    run.handle_eof(now, stream, &mut input);
     run.interrupt(Signal::Terminate);
     lines.append(run.said().lines());
     let ended = run.ended().expect("it was interrupted").clone();
     run.handle_timeout(now + Duration::from_secs(10_000));
     assert_eq!(run.ended(), Some(&ended));
-    assert_eq!((run.poll_exchange(), run.poll_call(), run.poll_timeout()), (None, None, None));
+    assert!(run.poll_open().is_none() && run.poll_timeout().is_none());
+    while let Some((_, asked)) = run.poll_up() {
+        assert!(matches!(asked, Asked::Up(_)), "nothing is called any more");
+    }
     assert_lines(&lines.clone().into());
     judge(&lines, ended.exit, choice & 1 != 0);
+}
+
+/// What it says is taken and shown; the user allows some of what it asks for.
+fn show(run: &mut Run, now: Instant) {
+    while run.said().poll_text().is_some() {}
+    while run.said().poll_note().is_some() {}
+    run.handle_taken(now);
+    run.handle_shown(now);
+    let permissions = [Permission::No, Permission::Once, Permission::Always];
+    for permission in permissions {
+        if run.poll_question().is_some() {
+            run.handle_permission(now, permission);
+            while run.said().poll_note().is_some() {}
+        }
+    }
 }
 
 fn begin(choice: u8) -> Option<Run> {
@@ -97,6 +128,8 @@ fn begin(choice: u8) -> Option<Run> {
         idle_timeout: Duration::from_secs(120),
         retries: 2,
         max_turns: 3,
+        tool_timeout: Duration::from_secs(60),
+        asks_user: choice & 16 != 0,
         mock: None,
     };
     Some(Run::new(settings, |bytes: &mut [u8]| bytes.fill(7)))

@@ -3,12 +3,17 @@
 //! The targets in `fuzz/` call them, and so do plain tests, over the seeds in `fuzz/seeds` and
 //! over bytes by chance. They stay fast and have no state.
 
+pub mod edit;
 pub mod godex;
+pub mod lock;
 pub mod mcp;
 pub mod mediocre;
+pub mod nats;
 pub mod oracle;
 pub mod orchard;
 pub mod orchestra;
+pub mod registry;
+pub mod view;
 
 use bytes::Bytes;
 use toolbus_proto::json::Json;
