@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::Value;
 use thiserror::Error;
 use toolbus_proto::json::Json;
 
@@ -20,6 +21,9 @@ pub(crate) trait ClientConfigs: Sync {
 
     /// Where in a config they stand: `they stand in …`.
     fn hint(&self) -> &'static str;
+
+    /// The clients that can be given a server of ours, in the order in which they are listed.
+    fn linked(&self, surroundings: &Surroundings<'_>) -> Vec<Linkable>;
 
     /// The peers that a config at this path names, in the order of the file. `None` if it is no
     /// config of such a client.
@@ -50,6 +54,65 @@ pub(crate) struct ClientPlace {
     pub(crate) path: PathBuf,
 }
 
+/// A client in whose config a server of ours can stand.
+pub(crate) struct Linkable {
+    /// What it is called.
+    pub(crate) name: &'static str,
+    /// What else it is called.
+    pub(crate) alias: Option<&'static str>,
+    /// Its config.
+    pub(crate) file: PathBuf,
+    /// The folder that shows that it is there.
+    pub(crate) shown_by: PathBuf,
+    /// Where in the config servers stand.
+    pub(crate) format: LinkFormat,
+    /// A server as this client writes it.
+    pub(crate) entry: Box<dyn Fn(&LinkForm) -> Value>,
+}
+
+/// Where in a config servers stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkFormat {
+    /// As members of this object; or of this one in it, if it is there.
+    Json {
+        /// Its name.
+        object: &'static str,
+        /// The name of the one in it.
+        inner: Option<&'static str>,
+    },
+    /// As tables `[family.NAME]`.
+    Toml {
+        /// The name of the family.
+        family: &'static str,
+    },
+}
+
+/// How a client is to reach us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LinkForm {
+    /// It starts a program.
+    Command {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        args: Vec<String>,
+    },
+    /// It calls a URL, or has this program call it.
+    Url {
+        /// The program.
+        program: String,
+        /// The URL.
+        url: String,
+    },
+}
+
+impl Linkable {
+    /// Is it called so?
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.alias == Some(name)
+    }
+}
+
 /// A peer that the config of a client names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ClientPeer {
@@ -71,6 +134,8 @@ pub(crate) struct ClientPeer {
     pub(crate) token_env: Option<String>,
     /// Its tools that may be called; `None` for all.
     pub(crate) allow: Option<Vec<String>>,
+    /// Its tools that must not be called, where the others may.
+    pub(crate) hidden: Vec<String>,
     /// How long a call may be quiet.
     pub(crate) timeout: Option<Duration>,
     /// How long until it must be ready.
@@ -203,7 +268,8 @@ fn table(pairs: &[(String, String)]) -> Option<String> {
     (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", ")))
 }
 
-fn key(name: &str) -> String {
+/// A name as a key of TOML.
+pub(crate) fn key(name: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     match !name.is_empty() && name.bytes().all(is_bare) {
         true => name.to_owned(),
@@ -211,7 +277,8 @@ fn key(name: &str) -> String {
     }
 }
 
-fn array(texts: &[String]) -> String {
+/// Texts as an array of TOML.
+pub(crate) fn array(texts: &[String]) -> String {
     let texts: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
     format!("[{}]", texts.join(", "))
 }

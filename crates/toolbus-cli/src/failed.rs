@@ -25,7 +25,12 @@ pub(crate) struct Report {
     pub(crate) lines: Vec<String>,
     /// What the user can do about it.
     pub(crate) hint: Option<String>,
+    /// What else is wrong, each told in the same way.
+    pub(crate) more: Box<[Report]>,
 }
+
+/// So many mistakes of one input are told.
+const TOLD_MAX: usize = 20;
 
 impl Failed {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failed {
@@ -43,15 +48,19 @@ impl Failed {
         Failed { exit, report: None }
     }
 
-    /// Several mistakes of one input, each with its own hint.
-    pub(crate) fn several(whose: &str, mistakes: &[Failed]) -> Failed {
-        let lines = mistakes.iter().flat_map(|mistake| {
-            let hint = mistake.report.as_ref().and_then(|report| report.hint.as_ref());
-            let hint = hint.map(|hint| format!("    hint: {hint}"));
-            [format!("  {}", mistake.message())].into_iter().chain(hint)
-        });
-        let lines: Vec<_> = lines.collect();
-        Failed::usage(format!("{whose} has {} mistakes", mistakes.len())).lines(lines)
+    /// Mistakes of one input, each with its own hint; of very many the first.
+    pub(crate) fn several(mistakes: Vec<Failed>) -> Failed {
+        let left_out = mistakes.len().saturating_sub(TOLD_MAX);
+        let rest = (0 < left_out).then(|| Failed::usage(format!("and {left_out} more")));
+        Failed::together(mistakes.into_iter().take(TOLD_MAX).chain(rest))
+    }
+
+    /// All of them, told one after the other. The first says how we end.
+    pub(crate) fn together(all: impl IntoIterator<Item = Failed>) -> Failed {
+        let mut all = all.into_iter();
+        let Some(first) = all.next() else { return Failed::quietly(Exit::Failed) };
+        let more = all.filter_map(|failed| failed.report).collect();
+        first.with(|report| report.more = more)
     }
 
     /// Tells the user now, so that only the exit code is left to tell.

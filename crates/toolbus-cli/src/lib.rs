@@ -8,6 +8,7 @@ mod args;
 mod clients;
 mod command;
 mod config;
+mod edited;
 mod exit;
 mod failed;
 mod logging;
@@ -16,7 +17,9 @@ mod peers;
 mod render;
 mod runtime;
 mod schema;
+mod service;
 mod spans;
+mod state_file;
 mod stderr;
 mod stdio;
 
@@ -57,6 +60,10 @@ pub fn run(
         logging::tell_waits_as_tests_want();
     }
     let ended = parse_and_run(&words);
+    if !stdio::is_guest() {
+        // A refresh token that was used and whose answer is lost is a sign-in that is lost.
+        toolbus::oauth::renewal::see_through();
+    }
     spans::finish();
     logging::finish();
     let exit = match ended {

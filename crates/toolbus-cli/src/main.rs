@@ -5,6 +5,6 @@ use std::process::ExitCode;
 use toolbus_cli::{Input, Output};
 
 fn main() -> ExitCode {
-    toolbus::child::guard::run_if_asked();
+    toolbus_engine::child::guard::run_if_asked();
     toolbus_cli::run(std::env::args_os(), Input::Own, Output::Own, Output::Own).into()
 }

@@ -4,6 +4,7 @@
 //! work is dropped, the peers are told goodbye, and only then do we leave.
 
 use std::future::Future;
+use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
@@ -14,12 +15,17 @@ use tokio::time::{timeout, timeout_at};
 use toolbus::address::{Address, AddressError, Place};
 use toolbus::bus::Bus;
 use toolbus::bus::config::{BackConfig, Config, JournalConfig};
+use toolbus::bus::run::{AskedAs, Elsewhere, NotUsed, Sources, Stamp};
 use toolbus::peer::OpenError;
 use toolbus::peer::access::token_of;
-use toolbus::peer::settings::Settings;
+use toolbus::peer::settings::{Askable, Clients, Settings};
 use toolbus::wire::found;
+use toolbus_proto::caller::CallerName;
+use toolbus_proto::did_you_mean::nearest;
+use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Deadline, Failure, FailureKind, LastWords};
 
+use crate::args::view::ViewArgs;
 use crate::args::{Globals, peer};
 use crate::config;
 use crate::failed::Failed;
@@ -27,12 +33,15 @@ use crate::observers;
 use crate::render::failure;
 use crate::render::spinner::Spinner;
 use crate::runtime::{self, Signals};
-use crate::spans;
+use crate::{spans, stderr};
 
 /// What a goodbye may take beyond the time that a user has given all of a command.
 const GOODBYE: Duration = Duration::from_millis(500);
 /// Work that looks at the clock itself says more of what was late, and is given so long to do so.
 const SAYS_MORE: Duration = Duration::from_millis(200);
+
+/// How long a `toolbus serve` that has greeted is waited for.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The peers that a command line names, read but not opened.
 #[derive(Clone)]
@@ -44,6 +53,14 @@ pub(crate) struct Peers {
     learns_wires: bool,
     /// What goes wrong is the caller's to tell.
     tells_nothing: bool,
+    /// In which view, and whose calls are made.
+    seen: ViewArgs,
+    /// By what a `toolbus serve` of their config is known.
+    stamp: Option<Stamp>,
+    /// May it do the work?
+    is_served: bool,
+    /// Is there a user who fills in forms?
+    takes_forms: bool,
     globals: Globals,
 }
 
@@ -60,8 +77,14 @@ impl Peers {
         globals: &Globals,
         settings: Settings,
     ) -> Result<Peers, Failed> {
+        let mut stamp = None;
+        let takes_forms = matches!(&settings.clients, Clients::User(Askable { forms: true, .. }));
         let whom = match addresses {
-            [] => Whom::Config(Box::new(config(globals.config.as_deref(), &settings)?)),
+            [] => {
+                let (config, own) = config(globals.config.as_deref(), &settings)?;
+                stamp = own;
+                Whom::Config(Box::new(config))
+            }
             texts => {
                 let read = |text: &_| {
                     Address::parse(AsRef::<str>::as_ref(text)).map_err(|error| no_address(&error))
@@ -70,8 +93,39 @@ impl Peers {
                 Whom::Addresses(addresses, Box::new(settings))
             }
         };
-        let globals = globals.clone();
-        Ok(Peers { whom, deadline: None, learns_wires: false, tells_nothing: false, globals })
+        Ok(Peers { takes_forms, stamp, ..Peers::to(whom, globals) })
+    }
+
+    fn to(whom: Whom, globals: &Globals) -> Peers {
+        Peers {
+            whom,
+            deadline: None,
+            learns_wires: false,
+            tells_nothing: false,
+            seen: ViewArgs::default(),
+            stamp: None,
+            is_served: false,
+            takes_forms: false,
+            globals: globals.clone(),
+        }
+    }
+
+    /// The backs of a config that was read already.
+    pub(crate) fn of_config(config: Config, globals: &Globals) -> Peers {
+        Peers::to(Whom::Config(Box::new(config)), globals)
+    }
+
+    /// A `toolbus serve` of the same config does the work if there is one, and if it may.
+    pub(crate) fn served_if(self, may_be: bool) -> Peers {
+        Peers { is_served: may_be, ..self }
+    }
+
+    /// All backs are opened and asked at the start, whatever the lock has of them.
+    pub(crate) fn fresh_if(mut self, is_fresh: bool) -> Peers {
+        if let Whom::Config(config) = &mut self.whom {
+            config.locking.is_fresh |= is_fresh;
+        }
+        self
     }
 
     /// The same, but the words may also be names of backs of the config, which are meant then.
@@ -93,6 +147,10 @@ impl Peers {
     /// Leaves out the backs that a tool of this name cannot belong to, so that they
     /// are not started in vain. If none is left all stay: then the name is wrong.
     pub(crate) fn only_for_tool(mut self, tool: &str) -> Peers {
+        // What tools are called in a view says nothing of whose they are.
+        if self.seen.flag().is_some() {
+            return self;
+        }
         if let Whom::Config(config) = &mut self.whom {
             let back = tool.split_once('.').map_or(tool, |(back, _)| back);
             if config.backs.iter().any(|known| known.name == back) {
@@ -100,6 +158,21 @@ impl Peers {
             }
         }
         self
+    }
+
+    /// The same, seen in this view and called by this caller.
+    pub(crate) fn seen_as(self, seen: &ViewArgs) -> Result<Peers, Failed> {
+        let Some(flag) = seen.flag() else { return Ok(self) };
+        let Whom::Config(config) = &self.whom else {
+            let message =
+                format!("`{flag}` is for the tools of a config, and addresses stand in its place");
+            return Err(Failed::usage(message));
+        };
+        let views = config.views.iter().map(|view| &*view.name);
+        let callers = config.callers.iter().map(|caller| caller.name.as_str());
+        named("view", seen.view.as_deref(), views)?;
+        named("caller", seen.caller.as_deref(), callers)?;
+        Ok(Peers { seen: seen.clone(), ..self })
     }
 
     /// Each by itself, with its name.
@@ -115,7 +188,8 @@ impl Peers {
             }
             Whom::Config(config) => {
                 let alone = |back: &BackConfig| {
-                    let config = Config { backs: vec![back.clone()], ..Config::default() };
+                    let mut config = Config::clone(config);
+                    config.backs.retain(|it| it.name == back.name);
                     (back.name.clone(), with(Whom::Config(Box::new(config))))
                 };
                 config.backs.iter().map(alone).collect()
@@ -177,29 +251,81 @@ impl Peers {
         typed.iter().chain(backs.iter().map(|back: &BackConfig| &back.address))
     }
 
+    /// The `toolbus serve` that does the work, if one may and does.
+    async fn elsewhere(&self) -> Option<Rc<Elsewhere>> {
+        let stamp = self.stamp.as_ref().filter(|_| self.is_served)?;
+        let found = match runtime::sockets() {
+            Some(folder) => Elsewhere::find(&folder, stamp).await,
+            None => Err(NotUsed::Nobody),
+        };
+        match found {
+            Ok(elsewhere) => {
+                tracing::info!("using toolbus serve (pid {})", elsewhere.pid());
+                Some(Rc::new(elsewhere))
+            }
+            Err(why) => {
+                tracing::info!("{why}");
+                None
+            }
+        }
+    }
+
+    /// As what, and for whom, another process is asked.
+    fn asking(&self) -> AskedAs {
+        let forms = || Json::from_trusted(r#"{"elicitation":{"form":{}}}"#);
+        let ViewArgs { view, caller } = self.seen.clone();
+        let is_fresh = self.config().is_some_and(|config| config.locking.is_fresh);
+        let asks = self.takes_forms.then(forms);
+        AskedAs { view, caller, asks, is_fresh, observers: spans::observer().into_iter().collect() }
+    }
+
     /// Makes a bus of them. Nothing is started or connected to before it is asked.
     pub(crate) fn open(&self) -> Result<Bus, Failed> {
-        let bus = self.opened()?;
-        Ok(match spans::observer() {
+        self.open_by(None)
+    }
+
+    /// The same; what there is to do is done by that process, if there is one.
+    fn open_by(&self, elsewhere: Option<Rc<Elsewhere>>) -> Result<Bus, Failed> {
+        let bus = self.opened(elsewhere)?;
+        let bus = match spans::observer() {
             Some(spans) => bus.observed_by(spans),
+            None => bus,
+        };
+        let ViewArgs { view, caller } = &self.seen;
+        Ok(match self.seen.flag() {
+            Some(_) => {
+                bus.seen_by(view.as_deref(), caller.as_deref().map(CallerName::new).as_ref())
+            }
             None => bus,
         })
     }
 
+    /// Their config, if they are those of one.
+    pub(crate) fn config(&self) -> Option<&Config> {
+        match &self.whom {
+            Whom::Addresses(..) => None,
+            Whom::Config(config) => Some(config),
+        }
+    }
+
     /// The journal of their config.
-    pub(crate) fn journal(&self) -> Option<&JournalConfig> {
+    fn journal(&self) -> Option<&JournalConfig> {
         match &self.whom {
             Whom::Addresses(..) => None,
             Whom::Config(config) => config.journal.as_ref(),
         }
     }
 
-    fn opened(&self) -> Result<Bus, Failed> {
+    fn opened(&self, elsewhere: Option<Rc<Elsewhere>>) -> Result<Bus, Failed> {
         let opened = |bus: Result<Bus, OpenError>| bus.map_err(|error| not_opened(&error));
         match &self.whom {
             Whom::Addresses(addresses, settings) => opened(Bus::of_addresses(addresses, settings)),
             Whom::Config(config) => {
                 let bus = opened(Bus::of_config(config))?;
+                let bus = match elsewhere {
+                    Some(elsewhere) => bus.lent_to(elsewhere, self.asking()),
+                    None => bus,
+                };
                 Ok(match self.journal() {
                     Some(journal) => bus.observed_by(observers::journal(journal)),
                     None => bus,
@@ -257,11 +383,25 @@ impl Peers {
     ) -> Result<T, Failed> {
         runtime::block_on(async {
             let mut signals = Signals::listen()?;
-            tokio::select! {
-                learned = self.bounded(self.learn_wires()) => learned??,
+            let found = async {
+                let elsewhere = self.elsewhere().await;
+                let bus = match &elsewhere {
+                    Some(_) => self.open_by(elsewhere)?,
+                    None => {
+                        self.learn_wires().await?;
+                        return self.open();
+                    }
+                };
+                if self.learns_wires && !bus.learn_lent_wires().await {
+                    self.learn_wires().await?;
+                }
+                Ok(bus)
+            };
+            let bus = tokio::select! {
+                found = self.bounded(found) => found??,
                 exit = signals.next() => return Err(Failed::quietly(exit)),
-            }
-            let bus = Rc::new(prepare(self.open()?));
+            };
+            let bus = Rc::new(prepare(bus));
             let worked = work(bus.clone(), &mut signals).await;
             // Told before the goodbye, which may take its time.
             let worked = worked.map_err(|failed| self.told(failed));
@@ -321,15 +461,50 @@ impl Peers {
         self.deadline.and_then(|deadline| Some(deadline.asked + deadline.total?))
     }
 
-    /// Ends what takes too long and does not say so itself.
+    /// Ends what takes too long and does not say so itself. What says more has its time from when
+    /// we are here to hear it, for on a busy machine that may be late.
     async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, Failed> {
-        match (self.until(), self.deadline.and_then(|deadline| deadline.total)) {
-            (Some(until), Some(total)) => timeout_at((until + SAYS_MORE).into(), work)
-                .await
-                .map_err(|_| failure::failed(&Deadline::unanswered(total))),
-            _ => Ok(work.await),
+        let total = self.deadline.and_then(|deadline| deadline.total);
+        let (Some(until), Some(total)) = (self.until(), total) else {
+            return Ok(work.await);
+        };
+        let mut work = pin!(work);
+        if let Ok(worked) = timeout_at(until.into(), &mut work).await {
+            return Ok(worked);
         }
+        let worked = timeout(SAYS_MORE, work).await;
+        worked.map_err(|_| failure::failed(&Deadline::unanswered(total)))
     }
+}
+
+/// The `toolbus serve` that runs with the config at this path, whatever of it has changed since.
+pub(crate) fn serve_of(path: &Path) -> Option<RunningServe> {
+    let sources = Sources { path, text: "", toml: None, lock: None };
+    let (stamp, folder) = (Stamp::of(sources, |_| None).ok()?, runtime::sockets()?);
+    let asked = runtime::block_on(async {
+        let Ok(elsewhere) = Elsewhere::find_any(&folder, &stamp).await else { return Ok(None) };
+        let fronts = timeout(ANSWERS_WITHIN, elsewhere.fronts()).await.unwrap_or_default();
+        Ok(Some(RunningServe { pid: elsewhere.pid(), fronts }))
+    });
+    asked.ok().flatten()
+}
+
+/// Says how a change of this config reaches the `toolbus serve` that runs with it, if one does.
+pub(crate) fn say_how_to_reload(path: &Path, globals: &Globals) {
+    if let Some(RunningServe { pid, .. }) = serve_of(path) {
+        let hint = globals.color.paint(&io::stderr()).hint("hint:");
+        stderr::write(&format!(
+            "{hint} `toolbus serve` runs with this config: `kill -HUP {pid}` makes it read the \
+             change\n"
+        ));
+    }
+}
+
+/// A `toolbus serve` that runs.
+pub(crate) struct RunningServe {
+    pub(crate) pid: u32,
+    /// Its fronts by their names, and what was said of where they listen.
+    pub(crate) fronts: Vec<(String, String)>,
 }
 
 /// Are all of these names of backs of the config? What is wrong with the config is told to those
@@ -406,12 +581,13 @@ fn is_silent(address: &Address, failure: &Failure) -> bool {
         && failure.last_words.as_deref().is_some_and(says_nothing)
 }
 
-fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
+fn config(asked: Option<&Path>, settings: &Settings) -> Result<(Config, Option<Stamp>), Failed> {
     let found = config::read(asked)?.ok_or_else(|| {
         let usual = config::USUAL;
         Failed::usage(format!("no ADDRESS is given, and there is no `{usual}` here or above"))
             .hint("name a peer, e.g. `builtin:`, or a config by `--config FILE`; `toolbus init` writes one")
     })?;
+    let stamp = found.stamp();
     let mut config = found.config;
     for back in &mut config.backs {
         let start_timeout = &mut back.settings.start_timeout;
@@ -428,7 +604,30 @@ fn config(asked: Option<&Path>, settings: &Settings) -> Result<Config, Failed> {
         token_of(variable).map_err(|error| Failed::usage(error.to_string()).hint(error.hint()))?;
     }
     peer::add_to(&mut config, settings);
-    Ok(config)
+    Ok((config, stamp))
+}
+
+/// There must be one of this name, if one is named.
+fn named<'a>(
+    what: &str,
+    name: Option<&str>,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), Failed> {
+    let Some(name) = name.filter(|name| !known.clone().any(|known| known == *name)) else {
+        return Ok(());
+    };
+    let meant = nearest(name, known).map(|nearest| format!("did you mean `{nearest}`?"));
+    Err(Failed::usage(format!("there is no {what} `{name}`")).hint_if_any(meant))
+}
+
+/// Lists and offers the tools that a view shows, for those who call without having listed them. Two
+/// that would have one name are the user's to part.
+pub(crate) async fn offer_seen(bus: &Bus, deadline: Deadline) -> Result<(), Failed> {
+    if bus.selection().is_none() {
+        return Ok(());
+    }
+    let listed = bus.list_by(deadline).await;
+    bus.offer(&listed).map_err(|taken| Failed::usage(taken.to_string()).hint_if_any(taken.hint()))
 }
 
 /// Text that is no address.

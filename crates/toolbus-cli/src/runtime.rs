@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
+use toolbus_engine::transport::descriptors;
+use toolbus_engine::wake::when_woken;
 
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -15,6 +17,9 @@ use crate::stdio;
 
 /// Runs a command on a current-thread runtime, where everything of a bus lives.
 pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    if !stdio::is_guest() {
+        descriptors::raise();
+    }
     check_descriptors()?;
     if let Some(folder) = cache() {
         toolbus::wire::found::remember_in(folder);
@@ -23,7 +28,7 @@ pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failed>>) -> R
         Failed::new(Exit::Failed, "cannot start the event loop").caused_by(&error)
     };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
-    LocalSet::new().block_on(&runtime, command)
+    LocalSet::new().block_on(&runtime, when_woken(command))
 }
 
 /// Where we keep what only saves time.
@@ -33,6 +38,17 @@ pub(crate) fn cache() -> Option<PathBuf> {
         |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(caches.join("toolbus"))
+}
+
+/// Where the run sockets of our user are.
+pub(crate) fn sockets() -> Option<PathBuf> {
+    let folder =
+        |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(folder) = folder("XDG_RUNTIME_DIR") {
+        return Some(folder.join("toolbus"));
+    }
+    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;
+    Some(state.join("toolbus/run"))
 }
 
 /// So many files we open before the first peer: those of the event loop, of signals and of the

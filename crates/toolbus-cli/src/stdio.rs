@@ -9,8 +9,8 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::thread;
 
-pub(crate) use toolbus::transport::stdio::input;
-use toolbus::transport::{pipe, stdio};
+pub(crate) use toolbus_engine::transport::stdio::input;
+use toolbus_engine::transport::{pipe, stdio};
 
 /// What a run reads.
 pub enum Input {

@@ -37,6 +37,7 @@ impl AccessArgs {
     pub(crate) fn access(&self) -> Result<Access, Failed> {
         let token = self.token_env.as_deref().map(token_of).transpose();
         Ok(Access {
+            is_closed: false,
             token: token.map_err(|error| Failed::usage(error.to_string()).hint(error.hint()))?,
             insecure: self.insecure,
             origins: self.origins.clone(),

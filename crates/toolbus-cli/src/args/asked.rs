@@ -31,6 +31,11 @@ enum Era {
 }
 
 impl EraArgs {
+    /// Was it said?
+    pub(crate) fn is_given(self) -> bool {
+        self.era.is_some()
+    }
+
     pub(crate) fn generation(self) -> Option<Generation> {
         match self.era {
             Some(Era::Legacy) => Some(Generation::Legacy),
@@ -59,6 +64,11 @@ pub(crate) fn listing_clients() -> Clients {
 }
 
 impl AskedArgs {
+    /// Was one of them said?
+    pub(crate) fn is_given(&self) -> bool {
+        !self.roots.is_empty() || self.sample_with.is_some()
+    }
+
     /// What the peer is told that it may ask, and who answers. `forms` says whether there is a user
     /// who can fill them in.
     pub(crate) fn answering(

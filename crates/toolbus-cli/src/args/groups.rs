@@ -23,15 +23,26 @@ pub(crate) static AUTHORS: Group = Group { title: "For authors" };
 
 /// The commands that are of no single wire, in the order in which they are listed. Those of single
 /// wires say themselves where they belong, and are listed behind these.
-static COMMANDS: [(&Group, &str); 10] = [
+static COMMANDS: [(&Group, &str); 21] = [
     (&USE, "demo"),
     (&USE, "tools"),
+    (&USE, "search"),
     (&USE, "describe"),
     (&USE, "call"),
+    (&USE, "login"),
+    (&USE, "logout"),
+    (&USE, "auth"),
     (&SERVE, "init"),
+    (&SERVE, "add"),
+    (&SERVE, "remove"),
+    (&SERVE, "link"),
+    (&SERVE, "unlink"),
+    (&SERVE, "config"),
     (&SERVE, "doctor"),
+    (&SERVE, "lock"),
     (&SERVE, "serve"),
     (&SERVE, "log"),
+    (&SERVE, "page"),
     (&AUTHORS, "check"),
     (&AUTHORS, "decode"),
 ];

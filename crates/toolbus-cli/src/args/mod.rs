@@ -9,6 +9,7 @@ pub(crate) mod groups;
 pub(crate) mod peer;
 mod usage;
 pub(crate) mod value;
+pub(crate) mod view;
 
 use std::ffi::OsString;
 use std::io;

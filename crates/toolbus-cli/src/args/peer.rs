@@ -2,13 +2,18 @@
 //! what goes with requests over HTTP.
 
 use std::env;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use toolbus::address::Place;
+use toolbus::bus::Bus;
 use toolbus::bus::config::Config;
+use toolbus::bus::searching::Search;
 use toolbus::peer::settings::{Credentials, ProgramSettings, Secret, Settings};
-use toolbus::secrets;
+use toolbus::peer::tls_files::TlsFiles;
+use toolbus_engine::secrets;
 use toolbus_proto::tool::Deadline;
+use toolbus_proto::view::Pattern;
 
 use super::value;
 use crate::failed::Failed;
@@ -22,6 +27,79 @@ pub(crate) struct LimitArgs {
     /// Give up if a peer is not ready after this long [default: as its protocol says]
     #[arg(long, value_name = "TIME", value_parser = value::duration, allow_negative_numbers = true)]
     pub(crate) start_timeout: Option<Duration>,
+}
+
+/// Whether the lock answers for the backs, or they themselves.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct FreshArgs {
+    /// Open and ask all backs at the start, whatever `toolbus.lock` has of them
+    #[arg(long)]
+    pub(crate) fresh: bool,
+}
+
+/// Whether a `toolbus serve` of the same config may do the work.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct DaemonArgs {
+    /// Start the peers ourselves, also where a `toolbus serve` of this config runs
+    #[arg(long)]
+    no_daemon: bool,
+}
+
+impl DaemonArgs {
+    /// May it be asked, by the flags and the environment?
+    pub(crate) fn may_be_asked(self) -> bool {
+        let is_off = env::var_os("TOOLBUS_NO_DAEMON").is_some_and(|value| !value.is_empty());
+        !self.no_daemon && !is_off
+    }
+}
+
+/// What a command that is a front itself offers.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct FrontArgs {
+    /// List few tools and let callers search for the others: `true`, `false`, or `auto` if there are
+    /// more than 100 [default: as the view says, else false]
+    #[arg(long, value_name = "WHEN", value_parser = search)]
+    search: Option<Search>,
+    /// List these tools even so, by `<back>.<tool>`, e.g. `files.read_*`; may repeat
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    always: Vec<Pattern>,
+    #[command(flatten)]
+    pub(crate) fresh: FreshArgs,
+}
+
+impl FrontArgs {
+    /// The bus as this front offers it.
+    pub(crate) fn searched(&self, bus: Bus) -> Bus {
+        let always = Some(&*self.always).filter(|always| !always.is_empty());
+        bus.searched(self.search, always)
+    }
+
+    /// The flag that is given, if one is.
+    pub(crate) fn flag(&self) -> Option<&'static str> {
+        match (self.search, self.always.is_empty(), self.fresh.fresh) {
+            (Some(_), ..) => Some("--search"),
+            (None, false, _) => Some("--always"),
+            (None, true, true) => Some("--fresh"),
+            (None, true, false) => None,
+        }
+    }
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    let pattern = Pattern::new(text);
+    match pattern.can_match() {
+        true => Ok(pattern),
+        false => Err(format!("it can match no tool; write `{text}.*` for all tools of a back")),
+    }
+}
+
+fn search(text: &str) -> Result<Search, String> {
+    match text {
+        "true" => Ok(Search::On),
+        "false" => Ok(Search::Off),
+        "auto" => Ok(Search::Auto),
+        _ => Err("it must be `auto`, `true` or `false`".to_owned()),
+    }
 }
 
 impl LimitArgs {
@@ -43,6 +121,11 @@ pub(crate) struct ProgramArgs {
 }
 
 impl ProgramArgs {
+    /// Was one of them said?
+    pub(crate) fn is_given(&self) -> bool {
+        !self.vars.is_empty() || !self.env_pass.is_empty()
+    }
+
     pub(crate) fn settings(&self) -> Result<ProgramSettings, Failed> {
         let var = |text: &String| match text.split_once('=') {
             Some((name, value)) if !name.is_empty() => {
@@ -81,6 +164,28 @@ pub(crate) struct HeaderArgs {
     headers: Vec<String>,
 }
 
+/// Whom we believe over TLS, and what we show there.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct TlsArgs {
+    /// Believe peers over HTTPS whose certificates come from the authority in this file, in place
+    /// of the public ones
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Show peers over HTTPS the certificate in this file
+    #[arg(long, value_name = "FILE", requires = "client_key")]
+    client_cert: Option<PathBuf>,
+    /// The file of its private key
+    #[arg(long, value_name = "FILE", requires = "client_cert")]
+    client_key: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    fn files(&self) -> TlsFiles {
+        let TlsArgs { ca, client_cert, client_key } = self.clone();
+        TlsFiles { ca, cert: client_cert, key: client_key }
+    }
+}
+
 /// What goes with requests over HTTP.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct HttpArgs {
@@ -89,6 +194,8 @@ pub(crate) struct HttpArgs {
     token_env: Option<String>,
     #[command(flatten)]
     headers: HeaderArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// What goes with requests over HTTP, of commands whose `--token-env` is about their own callers.
@@ -99,6 +206,8 @@ pub(crate) struct BackHttpArgs {
     back_token_env: Option<String>,
     #[command(flatten)]
     headers: HeaderArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 impl HeaderArgs {
@@ -121,14 +230,23 @@ impl HeaderArgs {
 }
 
 impl HttpArgs {
+    /// Was one of them said?
+    pub(crate) fn is_given(&self) -> bool {
+        let TlsArgs { ca, client_cert, .. } = &self.tls;
+        let is_tls = ca.is_some() || client_cert.is_some();
+        is_tls || self.token_env.is_some() || !self.headers.headers.is_empty()
+    }
+
     pub(crate) fn credentials(&self) -> Result<Credentials, Failed> {
-        Ok(Credentials { token_env: self.token_env.clone(), ..self.headers.credentials()? })
+        let tls = self.tls.files();
+        Ok(Credentials { token_env: self.token_env.clone(), tls, ..self.headers.credentials()? })
     }
 }
 
 impl BackHttpArgs {
     pub(crate) fn credentials(&self) -> Result<Credentials, Failed> {
-        Ok(Credentials { token_env: self.back_token_env.clone(), ..self.headers.credentials()? })
+        let (token_env, tls) = (self.back_token_env.clone(), self.tls.files());
+        Ok(Credentials { token_env, tls, ..self.headers.credentials()? })
     }
 }
 

@@ -46,10 +46,15 @@ fn message(error: &clap::Error) -> String {
         },
         ErrorKind::ArgumentConflict => {
             let other = name(&context(error, ContextKind::PriorArg).unwrap_or_default());
-            if other == arg() {
+            let other = other.trim_end_matches(',');
+            // A command that takes no options before it has no argument that would be wrong.
+            let this = Some(arg()).filter(|arg| !arg.is_empty());
+            let this = this.or_else(|| context(error, ContextKind::InvalidSubcommand));
+            let this = this.unwrap_or_default();
+            if other == this {
                 format!("`{other}` stands twice")
             } else {
-                format!("`{}` and `{other}` do not go together", arg())
+                format!("`{this}` and `{other}` do not go together")
             }
         }
         // The rare ones as clap says them.

@@ -10,9 +10,9 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgMatches, FromArgMatches};
 use toolbus::address::Address;
 use toolbus::peer::settings::Settings;
-use toolbus::secrets::masked;
 use toolbus::wire::found;
 use toolbus_check::{CheckKind, CheckOption, Finding, Target, TargetError, Verdict, Wanted};
+use toolbus_engine::secrets::masked;
 use toolbus_proto::did_you_mean::nearest;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Failure, FailureKind};
@@ -125,7 +125,14 @@ pub(crate) struct Options(Vec<(&'static str, String)>);
 impl Options {
     fn all() -> impl Iterator<Item = &'static CheckOption> {
         let checks = wire::FACES.into_iter().filter_map(|face| checked(face.wire().name()));
-        checks.flat_map(CheckKind::options)
+        let mut all: Vec<&CheckOption> = Vec::new();
+        for option in checks.flat_map(CheckKind::options) {
+            // What two wires call the same is one flag.
+            if all.iter().all(|known| known.name != option.name) {
+                all.push(option);
+            }
+        }
+        all.into_iter()
     }
 }
 

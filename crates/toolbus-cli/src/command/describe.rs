@@ -12,9 +12,10 @@ use super::call::{described, unknown_in_config, with_hint};
 use super::tools;
 use crate::args::Globals;
 use crate::args::asked::{EraArgs, listing_clients};
-use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
+use crate::args::peer::{DaemonArgs, FreshArgs, HttpArgs, LimitArgs, ProgramArgs};
+use crate::args::view::ViewArgs;
 use crate::failed::Failed;
-use crate::peers::{Peers, are_backs};
+use crate::peers::{Peers, are_backs, offer_seen};
 use crate::render::spinner::Spinner;
 use crate::render::style::Paint;
 use crate::render::{self, failure, printable, width};
@@ -48,6 +49,12 @@ pub(crate) struct DescribeArgs {
     http: HttpArgs,
     #[command(flatten)]
     era: EraArgs,
+    #[command(flatten)]
+    fresh: FreshArgs,
+    #[command(flatten)]
+    seen: ViewArgs,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 /// How deep the members of arguments are shown: they may be trees.
@@ -84,17 +91,24 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
-    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(tool);
-    let peers = peers.within(args.limit.timeout);
+    let peers = Peers::of(&addresses, globals, settings)?.seen_as(&args.seen)?.only_for_tool(tool);
+    let peers = peers.fresh_if(args.fresh.fresh).within(args.limit.timeout);
+    let says_how = args.limit.start_timeout.is_some()
+        || args.allow_shell
+        || args.program.is_given()
+        || args.http.is_given()
+        || args.era.is_given();
+    let peers = peers.served_if(args.daemon.may_be_asked() && !says_how);
     let deadline = args.limit.deadline();
     peers.meet(async |bus| {
+        offer_seen(&bus, deadline).await?;
         let spinner = Spinner::for_people(globals);
         let found = described::listed(&bus, &tool.into(), deadline).await;
         drop(spinner);
         let (spec, at) = match found {
             Ok(found) => found,
             Err(failure) => {
-                let failure = with_hint(unknown_in_config(failure, address, tool));
+                let failure = with_hint(unknown_in_config(failure, address, &args.seen, tool));
                 return Err(failure::failed(&peers.with_meant_if_one(failure)));
             }
         };
@@ -103,12 +117,13 @@ pub(crate) fn run(args: &DescribeArgs, globals: &Globals) -> Result<(), Failed> 
         }
         let width = width::of_stdout().unwrap_or(width::USUAL).clamp(40, 100);
         let paint = globals.color.paint(&std::io::stdout());
-        render::print_own(&page(&spec, address, width, paint))
+        let before: Vec<_> = args.seen.words().chain(address).collect();
+        render::print_own(&page(&spec, &before, width, paint))
     })
 }
 
-/// The tool as a page of at most `width` columns.
-fn page(spec: &ToolSpec, address: Option<&str>, width: usize, paint: Paint) -> String {
+/// The tool as a page of at most `width` columns. A call of it needs the words `before` its name.
+fn page(spec: &ToolSpec, before: &[&str], width: usize, paint: Paint) -> String {
     let shown = |text: &str| printable(text).into_owned();
     let mut page = paint.title(&shown(spec.name.as_str()));
     if let Some(title) = spec.title.as_deref().filter(|title| *title != spec.name.as_str()) {
@@ -135,7 +150,7 @@ fn page(spec: &ToolSpec, address: Option<&str>, width: usize, paint: Paint) -> S
     if let Some(hints) = spec.hints.and_then(told) {
         let _ = write!(page, "\n{hints}");
     }
-    let example = shown(&example(spec, &parameters, address));
+    let example = shown(&example(spec, &parameters, before));
     let _ = writeln!(page, "\n{}\n  {example}", paint.title("Example:"));
     page
 }
@@ -229,9 +244,9 @@ fn told(hints: Hints) -> Option<String> {
 }
 
 /// A call that can be pasted into a shell, with all that is required.
-fn example(spec: &ToolSpec, parameters: &Parameters<'_>, address: Option<&str>) -> String {
+fn example(spec: &ToolSpec, parameters: &Parameters<'_>, before: &[&str]) -> String {
     let mut words = vec!["toolbus".to_owned(), "call".to_owned()];
-    words.extend(address.map(quoted));
+    words.extend(before.iter().map(|word| quoted(word)));
     words.push(quoted(spec.name.as_str()));
     let required = parameters.list.iter().filter(|parameter| parameter.required);
     words.extend(required.map(|parameter| {
@@ -335,6 +350,6 @@ mod tests {
             Example:
               toolbus call 'mcp+stdio:uvx weather' forecast city=… unit=metric 'tags=[]'
         "#]]
-        .assert_eq(&page(&spec, Some("mcp+stdio:uvx weather"), 48, Paint { on: false }));
+        .assert_eq(&page(&spec, &["mcp+stdio:uvx weather"], 48, Paint { on: false }));
     }
 }

@@ -9,9 +9,10 @@ use std::{fs, slice};
 use serde_json::json;
 use toolbus::address::Address;
 
+use super::config::SCHEMA;
 use super::wire::{self, WireFace};
 use crate::args::Globals;
-use crate::clients::{Ask, ClientPeer, ClientPlace, back_name};
+use crate::clients::{Ask, ClientPeer, ClientPlace, array, back_name};
 use crate::config::{self, USUAL};
 use crate::exit::Exit;
 use crate::failed::Failed;
@@ -26,8 +27,8 @@ use crate::render::{self, printable};
 /// ADDRESS, their usual places are looked at; if there is nothing, the config names the tools
 /// inside toolbus.
 ///
-/// What a client limits is kept: its list of tools becomes `allow`, its times `timeout` and
-/// `start_timeout`. What has no place here stands in the new file as a comment. Standard output says
+/// What a client limits is kept: its list of tools becomes `allow`, those that it excludes are hidden
+/// by a view, its times are `timeout` and `start_timeout`. What has no place here stands in the new file as a comment. Standard output says
 /// which servers have another name here, and for what VS Code asks: that is a variable now.
 ///
 /// A file that is there is never overwritten. `--config FILE` writes another file than
@@ -50,6 +51,9 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     from: Option<Option<PathBuf>>,
 }
+
+/// The view that hides what clients exclude.
+const IMPORTED: &str = "imported";
 
 /// The backs of a new config, and where they come from.
 struct Backs {
@@ -75,6 +79,11 @@ pub(crate) fn run(args: &InitArgs, globals: &Globals) -> Result<(), Failed> {
         },
         (None, addresses) => of_addresses(addresses)?,
     };
+    let mut backs = backs;
+    for peer in backs.peers.iter_mut().filter(|peer| !peer.hidden.is_empty()) {
+        // A view says it.
+        peer.not_taken.retain(|not| !not.is_limit);
+    }
     // What a client keeps to its user may be secret wherever it stands.
     let has_secrets = !backs.origins.is_empty();
     let mut options = OpenOptions::new();
@@ -156,7 +165,8 @@ fn nothing_found() -> Failed {
 impl Backs {
     /// The config.
     fn text(&self) -> String {
-        let mut text = match self.origins.as_slice() {
+        let mut text = format!("#:schema {SCHEMA}\n\n");
+        text += &match self.origins.as_slice() {
             [] => "# A config of toolbus.\n".to_owned(),
             origins => {
                 let origins = origins.join(", ").replace('\n', " ");
@@ -170,6 +180,10 @@ impl Backs {
         for peer in &self.peers {
             text.push('\n');
             text.push_str(&peer.to_toml());
+        }
+        let hidden: Vec<_> = self.hidden().collect();
+        if !hidden.is_empty() {
+            text.push_str(&format!("\n[view.{IMPORTED}]\nhide = {}\n", array(&hidden)));
         }
         if self.peers.iter().any(ClientPeer::has_secrets) {
             text.push_str(
@@ -188,8 +202,17 @@ impl Backs {
             let mark = if index == 0 { "" } else { "# " };
             let gap = if index == 0 { "" } else { "\n" };
             text.push_str(&format!("{gap}{mark}[front.{name}]\n{mark}serve = \"{serve}\"\n"));
+            if index == 0 && !hidden.is_empty() {
+                text.push_str(&format!("view = \"{IMPORTED}\"\n"));
+            }
         }
         text
+    }
+
+    /// The tools that clients keep from being called, as patterns of a view.
+    fn hidden(&self) -> impl Iterator<Item = String> {
+        let named = self.peers.iter().filter(|peer| peer.left_out.is_none());
+        named.flat_map(|peer| peer.hidden.iter().map(|tool| format!("{}.{tool}", peer.name)))
     }
 
     /// What was done, in words or as a line of JSON.
@@ -239,6 +262,9 @@ impl Backs {
                 let title = title.unwrap_or_default();
                 told.push_str(&format!("asks {}: {name}{title}\n", peer.name));
             }
+        }
+        if !named.is_empty() {
+            told.push_str("`toolbus lock` pins what they show, so that no change goes unnoticed\n");
         }
         told
     }

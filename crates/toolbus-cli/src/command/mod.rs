@@ -1,17 +1,27 @@
 //! The commands, one file each: its arguments with their help, and what it does.
 
+mod add;
+mod auth;
 pub(crate) mod call;
 mod check;
 mod complete;
 mod completions;
+mod config;
 mod decode;
 mod demo;
 mod describe;
 mod doctor;
 mod help;
 mod init;
+mod link;
+mod lock;
 mod log;
+mod login;
+mod logout;
 mod man;
+mod page;
+mod remove;
+mod search;
 mod serve;
 mod tools;
 pub(crate) mod wire;
@@ -29,8 +39,20 @@ pub(crate) enum Command {
     Call(call::CallArgs),
     Serve(serve::ServeArgs),
     Init(init::InitArgs),
+    Add(add::AddArgs),
+    Remove(remove::RemoveArgs),
+    Link(link::LinkArgs),
+    Unlink(link::UnlinkArgs),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     Doctor(doctor::DoctorArgs),
+    Login(login::LoginArgs),
+    Logout(logout::LogoutArgs),
+    Auth(auth::AuthArgs),
+    Lock(lock::LockArgs),
     Log(log::LogArgs),
+    Page(page::PageArgs),
+    Search(search::SearchArgs),
     #[command(flatten)]
     Wire(wire::WireCommand),
     Check(check::CheckArgs),
@@ -53,8 +75,19 @@ impl Command {
             Command::Call(args) => call::run(&args, globals),
             Command::Serve(args) => serve::run(&args, globals),
             Command::Init(args) => init::run(&args, globals),
+            Command::Add(args) => add::run(&args, globals),
+            Command::Remove(args) => remove::run(&args, globals),
+            Command::Link(args) => link::run(&args, globals),
+            Command::Unlink(args) => link::run_unlink(&args, globals),
+            Command::Config(command) => config::run(&command, globals),
             Command::Doctor(args) => doctor::run(&args, globals),
+            Command::Login(args) => login::run(&args, globals),
+            Command::Logout(args) => logout::run(&args, globals),
+            Command::Auth(args) => auth::run(&args, globals),
+            Command::Lock(args) => lock::run(&args, globals),
             Command::Log(args) => log::run(&args, globals),
+            Command::Page(args) => page::run(&args, globals),
+            Command::Search(args) => search::run(&args, globals),
             Command::Wire(command) => command.run(globals),
             Command::Check(args) => check::run(&args, globals),
             Command::Decode(command) => decode::run(command),

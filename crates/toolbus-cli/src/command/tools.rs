@@ -9,7 +9,8 @@ use toolbus_proto::tool::{Failure, ToolSpec};
 
 use crate::args::Globals;
 use crate::args::asked::{EraArgs, listing_clients};
-use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
+use crate::args::peer::{DaemonArgs, FreshArgs, HttpArgs, LimitArgs, ProgramArgs};
+use crate::args::view::ViewArgs;
 use crate::exit::Exit;
 use crate::failed::Failed;
 use crate::peers::{Peers, with_meant_or_bare};
@@ -45,6 +46,12 @@ pub(crate) struct ToolsArgs {
     pub(crate) http: HttpArgs,
     #[command(flatten)]
     pub(crate) era: EraArgs,
+    #[command(flatten)]
+    pub(crate) fresh: FreshArgs,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    #[command(flatten)]
+    pub(crate) seen: ViewArgs,
 }
 
 pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
@@ -61,7 +68,13 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
             ..Settings::default()
         },
     )?;
-    let peers = peers.within(args.limit.timeout);
+    let peers = peers.seen_as(&args.seen)?.fresh_if(args.fresh.fresh).within(args.limit.timeout);
+    let says_how = args.limit.start_timeout.is_some()
+        || args.allow_shell
+        || args.program.is_given()
+        || args.http.is_given()
+        || args.era.is_given();
+    let peers = peers.served_if(args.daemon.may_be_asked() && !says_how);
     let deadline = args.limit.deadline();
     peers.meet(async |bus| {
         let spinner = Spinner::for_people(globals);
@@ -69,7 +82,8 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
         drop(spinner);
         bus.warn_of_allowed_in_vain();
         // A tool that cannot be called by its name is not listed.
-        bus.offer(&listed).map_err(|taken| Failed::usage(taken.to_string()).hint(taken.hint()))?;
+        bus.offer(&listed)
+            .map_err(|taken| Failed::usage(taken.to_string()).hint_if_any(taken.hint()))?;
         let text = if globals.json { lines(&bus, &listed) } else { rows(&bus, &listed) };
         render::print(&text)?;
         let mut ended = Ok(());
@@ -83,7 +97,8 @@ pub(crate) fn run(args: &ToolsArgs, globals: &Globals) -> Result<(), Failed> {
     })
 }
 
-fn unreachable(address: &Address, failure: &Failure) -> Failed {
+/// Why the tools of a peer are not listed.
+pub(super) fn unreachable(address: &Address, failure: &Failure) -> Failed {
     let message = format!("cannot list the tools of `{address}`: {failure}");
     let failed = Failed::new(Exit::Unreachable, message);
     match &failure.last_words {
@@ -95,11 +110,9 @@ fn unreachable(address: &Address, failure: &Failure) -> Failed {
 /// Every tool under the name it is called by, with its address, sorted by name.
 fn sorted(bus: &Bus, listed: &[Listed]) -> Vec<(ToolSpec, String)> {
     let mut tools = Vec::new();
-    for Listed { back, address, tools: offered } in listed {
-        for spec in offered.iter().flat_map(|offered| offered.iter()) {
-            let name = bus.name_of(back, &spec.name);
-            tools.push((ToolSpec { name, ..spec.clone() }, address.to_string()));
-        }
+    for listed in listed {
+        let address = listed.address.to_string();
+        tools.extend(bus.shown_of(listed).map(|spec| (spec, address.clone())));
     }
     tools.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
     tools

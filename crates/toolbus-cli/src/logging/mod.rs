@@ -18,9 +18,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use serde_json::Value;
-use toolbus::child::stderr::SHOWN;
-use toolbus::engine::WAITING;
-use toolbus::secrets::masked;
+use toolbus_engine::WAITING;
+use toolbus_engine::child::stderr::SHOWN;
+use toolbus_engine::secrets::masked;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -170,7 +170,7 @@ pub(crate) fn start(max: LevelFilter, format: LogFormat, paint: Paint) {
 pub(crate) fn tell_waits_as_tests_want() {
     let wanted = std::env::var("TOOLBUS_TEST_WAITS_TOLD_AFTER").ok();
     if let Some(time) = wanted.and_then(|time| time.parse().ok()) {
-        toolbus::child::tell_waits_after(Duration::from_millis(time));
+        toolbus_engine::child::tell_waits_after(Duration::from_millis(time));
     }
 }
 

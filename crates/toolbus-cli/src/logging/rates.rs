@@ -13,13 +13,13 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The peers of which something was told within the last second.
 #[derive(Default)]
 pub(super) struct Rates {
-    peers: HashMap<Option<String>, Told>,
+    peers: HashMap<Option<String>, ToldRate>,
     /// How many seconds were ever begun.
     seen: u64,
 }
 
 /// What was told of a peer since its second began.
-struct Told {
+struct ToldRate {
     /// The first whose second began is also the first whose count is told.
     order: u64,
     since: Instant,
@@ -53,7 +53,7 @@ impl Rates {
         let order = self.seen;
         let told = self.peers.entry(peer).or_insert_with(|| {
             self.seen += 1;
-            Told { order, since: now, lines: 0, bytes: 0, left_out: 0, look }
+            ToldRate { order, since: now, lines: 0, bytes: 0, left_out: 0, look }
         });
         let has_room = told.lines < LINES_MAX && bytes <= BYTES_MAX.saturating_sub(told.bytes);
         // Once a line is left out all are, or what is told would be out of order.
@@ -85,7 +85,7 @@ impl Rates {
         self.take(now, |_| true)
     }
 
-    fn take(&mut self, now: Instant, is_due: impl Fn(&Told) -> bool) -> Vec<LeftOut> {
+    fn take(&mut self, now: Instant, is_due: impl Fn(&ToldRate) -> bool) -> Vec<LeftOut> {
         let mut due: Vec<_> = self.peers.extract_if(|_, told| is_due(told)).collect();
         due.sort_unstable_by_key(|(_, told)| told.order);
         let left_out = due.into_iter().filter(|(_, told)| told.left_out != 0);

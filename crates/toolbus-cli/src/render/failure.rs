@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use toolbus::bus::BusError;
-use toolbus::secrets::masked;
+use toolbus_engine::secrets::masked;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Code, Failure, FailureKind, LastWords};
 

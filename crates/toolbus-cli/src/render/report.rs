@@ -3,19 +3,21 @@
 use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
-use toolbus::secrets::masked;
+use toolbus_engine::secrets::masked;
 
 use crate::failed::Report;
 use crate::logging::{self, LogFormat};
 use crate::render::printable;
 use crate::render::style::Paint;
 
-/// The report as the lines of the log are written.
+/// The report as the lines of the log are written, and those that belong to it.
 pub(crate) fn told(report: &Report, format: LogFormat, paint: Paint) -> String {
-    match format {
+    let all = std::iter::once(report).chain(&*report.more);
+    all.map(|report| match format {
         LogFormat::Text => text(report, paint),
         LogFormat::Json => logging::report(report),
-    }
+    })
+    .collect()
 }
 
 /// ``error: <message>``, the causes, what else is known, and last what to do about it.

@@ -10,11 +10,11 @@ use rustix::process::Signal;
 use toolbus_testkit::patience::eventually;
 use toolbus_testkit::scratch::Scratch;
 
-use crate::http::Request;
+use crate::http::{Request, session};
 use crate::listening::Server;
 use crate::live::marked;
 use crate::page::{Page, oracle};
-use crate::serve::{BUILTIN, Config, back, server_after};
+use crate::serve::{BUILTIN, Config, MCP, back, server_after};
 
 const TCP: &str = "[front.scripts]\nserve = \"mediocre+tcp://127.0.0.1:0\"\n";
 const ADMIN: &str = "[admin]\nlisten = \"127.0.0.1:0\"\n";
@@ -181,10 +181,50 @@ fn what_was_called_is_counted() {
 }
 
 #[test]
+fn what_has_to_make_room_is_said_once_and_counted() {
+    let few = "sessions_max = 2\nconnections_max = 2\n";
+    let server = Config::of(&format!("{BUILTIN}{MCP}{few}{ADMIN}")).serve(2);
+    let admin = &server.urls[1];
+    assert!(!get(admin, "/metrics").body.contains("made_room"));
+    let sessions: Vec<_> = (0..4).map(|_| session(server.url())).collect();
+    assert_eq!(
+        server.hear(),
+        "warning: there are 2 sessions, as many as there may be (`sessions_max`): for each new one \
+         the one that was idle longest ends, which is counted from now on"
+    );
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let status = |session: &String| {
+        let answer = Request::send(server.url(), "POST", session, ping).answer();
+        answer.split(' ').nth(1).expect("a status").to_owned()
+    };
+    assert_eq!(sessions.iter().map(status).collect::<Vec<_>>(), ["404", "404", "200", "200"]);
+    // Two that are kept open, and one more, which is let in when the first was silent for a while.
+    let kept = || {
+        let request = Request::connect(server.url());
+        let mut request = request.say("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        request.hear("404");
+        request
+    };
+    let all = [kept(), kept(), kept()];
+    assert_eq!(
+        server.hear(),
+        "warning: there are 2 connections, as many as there may be: for each new one the one that \
+         was silent longest is closed, which is counted from now on"
+    );
+    let page = get(admin, "/metrics").body;
+    assert_is_exposition(&page);
+    assert!(page.contains("\ntoolbus_sessions_made_room_total 2\n"), "{page}");
+    assert!(page.contains("\ntoolbus_connections_made_room_total 1\n"), "{page}");
+    drop(all);
+    server.signal(Signal::TERM);
+    assert_eq!(server.end(), "exit 0\n");
+}
+
+#[test]
 fn only_what_is_there_is_answered() {
     let server = Config::of(&format!("{BUILTIN}{TCP}{ADMIN}")).serve(2);
     let admin = &server.urls[1];
-    let other = get(admin, "/");
+    let other = get(admin, "/nothing");
     assert_eq!(
         (other.status(), other.body.as_str()),
         ("404", "there are /healthz, /readyz and /metrics\n")

@@ -210,6 +210,7 @@ fn help() {
               orchard    Show what one side of an Orchard conversation says
               orchestra  Show what one side of an Orchestra stream says
               godex      Show what a captured answer of a server says
+              nats       Show what the bytes of a NATS connection say
 
             Global options:
                   --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or

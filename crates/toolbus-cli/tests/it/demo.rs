@@ -1,12 +1,25 @@
 //! `toolbus demo`: the whole tour, with times taken out.
 
+use std::thread;
+
 use expect_test::expect;
+use toolbus_testkit::broker::Broker;
 
 use crate::page::Page;
 
 #[test]
 fn the_tour_ends_well_and_shows_what_it_promises() {
-    let page = Page::of(&["demo"]).run();
+    // There is a server for one; the other is told of one that is not there.
+    let broker = Broker::start();
+    let alone = thread::spawn(|| {
+        let page = Page::of(&["demo"]).env("TOOLBUS_NATS", "nats://127.0.0.1:1").run();
+        let lines = page.stdout.lines().filter(|line| line.contains("among them"));
+        let told: Vec<_> = lines.map(str::to_owned).collect();
+        (page.status.code(), page.stdout.contains("\n  36 of 36 answered, "), told)
+    });
+    let page = Page::of(&["demo"]).env("TOOLBUS_NATS", broker.address("")).run();
+    let why = "  nats is not among them: no NATS server answers at 127.0.0.1:1 (`TOOLBUS_NATS`)";
+    assert_eq!(alone.join().unwrap(), (Some(0), true, vec![why.to_owned()]));
     let shown: String = page.to_string().lines().map(|line| timeless(line) + "\n").collect();
     expect![[r#"
         stdout
@@ -30,14 +43,15 @@ fn the_tour_ends_well_and_shows_what_it_promises() {
           no process is left N ms
 
         Every front before every back
-          front \ back oracle orchard mcp mediocre godex orchestra
-          oracle N ms N ms N ms N ms N ms N ms
-          orchard N ms N ms N ms N ms N ms N ms
-          mcp N ms N ms N ms N ms N ms N ms
-          mediocre N ms N ms N ms N ms N ms N ms
-          godex N ms N ms N ms N ms N ms N ms
-          orchestra N ms N ms N ms N ms N ms N ms
-          36 of 36 answered, each through two processes
+          front \ back oracle orchard mcp mediocre godex orchestra nats
+          oracle N ms N ms N ms N ms N ms N ms N ms
+          orchard N ms N ms N ms N ms N ms N ms N ms
+          mcp N ms N ms N ms N ms N ms N ms N ms
+          mediocre N ms N ms N ms N ms N ms N ms N ms
+          godex N ms N ms N ms N ms N ms N ms N ms
+          orchestra N ms N ms N ms N ms N ms N ms N ms
+          nats N ms N ms N ms N ms N ms N ms N ms
+          49 of 49 answered, each through two processes
 
         Your turn
           $ toolbus tools builtin:

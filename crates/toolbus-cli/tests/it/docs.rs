@@ -27,8 +27,28 @@ fn start() {
 }
 
 #[test]
+fn install() {
+    check("docs/install.md");
+}
+
+#[test]
 fn config() {
     check("docs/config.md");
+}
+
+#[test]
+fn lock() {
+    check("docs/lock.md");
+}
+
+#[test]
+fn search() {
+    check("docs/search.md");
+}
+
+#[test]
+fn views() {
+    check("docs/views.md");
 }
 
 #[test]
@@ -39,6 +59,11 @@ fn journal() {
 #[test]
 fn admin() {
     check("docs/admin.md");
+}
+
+#[test]
+fn live_page() {
+    check("docs/page.md");
 }
 
 #[test]
@@ -136,6 +161,7 @@ fn replay(folder: &Scratch, block: &str) -> String {
         // One stream, as in a terminal; and a command may ask how the one before went.
         shell.args(["-c", &format!("exec 2>&1\n(exit {exit})\n{command}")]);
         shell.current_dir(folder.path()).env("PATH", path()).env_remove("NO_COLOR");
+        shell.env("XDG_RUNTIME_DIR", folder.path().join(".run")).env_remove("TOOLBUS_NO_DAEMON");
         let page = Program::of(shell).run();
         replayed.push_str(&page.stdout);
         exit = page.status.code().unwrap_or(-1);

@@ -17,8 +17,12 @@ fn toolbus_in_short() {
             Use tools:
               demo             Take the tour: see tools called, killed and back again
               tools            List the tools of the config, or of the given addresses
+              search           Find tools of the config by words
               describe         Show one tool: what it does, what it takes, and a call to try
               call             Call one tool and print its answer
+              login            Sign in to a server
+              logout           Sign out of servers
+              auth             Show where you are signed in
               prompt           List and get the prompts of an MCP server
               resource         List and read the resources of an MCP server
               completions      Print the completion script for a shell
@@ -26,10 +30,18 @@ fn toolbus_in_short() {
 
             Serve tools:
               init             Write a `toolbus.toml` to begin with
+              add              Add a back to the config
+              remove           Take backs out of the config
+              link             Give the tools of the config to editors and agents
+              unlink           Take the tools of the config away from editors and agents
+              config           Check the config, or print what may stand in it
               doctor           Start each back of the config, and say what works
+              lock             Pin what the backs of the config show, in a file to be reviewed
               serve            Run every front of the config at once, until a signal
               log              Read the journal: filter it, follow it, sum it up
+              page             Tell where the page of `toolbus serve` is
               mcp              Be an MCP server on standard input and output, or over HTTP
+              nats             Be a micro service on NATS, or see which there are
               oracle           Call a Cairo oracle, or be one
               provider         Be an Orchard provider on standard input and output
               rpc              Call a mediocre-rpc server, or be one
@@ -93,6 +105,8 @@ fn toolbus_at_length() {
                                  an Orchestra hub, or a plugin
               orchestra+plugin:COMMAND
                                  an Orchestra plugin, started as its hub would
+              nats://HOST:PORT/NAME
+                                 the micro services of that name on NATS
               shell:             one tool, `exec`; off unless `--allow-shell` is given
               COMMAND            any of the programs above: what it speaks is found out
 
@@ -104,8 +118,12 @@ fn toolbus_at_length() {
             Use tools:
               demo             Take the tour: see tools called, killed and back again
               tools            List the tools of the config, or of the given addresses
+              search           Find tools of the config by words
               describe         Show one tool: what it does, what it takes, and a call to try
               call             Call one tool and print its answer
+              login            Sign in to a server
+              logout           Sign out of servers
+              auth             Show where you are signed in
               prompt           List and get the prompts of an MCP server
               resource         List and read the resources of an MCP server
               completions      Print the completion script for a shell
@@ -113,10 +131,18 @@ fn toolbus_at_length() {
 
             Serve tools:
               init             Write a `toolbus.toml` to begin with
+              add              Add a back to the config
+              remove           Take backs out of the config
+              link             Give the tools of the config to editors and agents
+              unlink           Take the tools of the config away from editors and agents
+              config           Check the config, or print what may stand in it
               doctor           Start each back of the config, and say what works
+              lock             Pin what the backs of the config show, in a file to be reviewed
               serve            Run every front of the config at once, until a signal
               log              Read the journal: filter it, follow it, sum it up
+              page             Tell where the page of `toolbus serve` is
               mcp              Be an MCP server on standard input and output, or over HTTP
+              nats             Be a micro service on NATS, or see which there are
               oracle           Call a Cairo oracle, or be one
               provider         Be an Orchard provider on standard input and output
               rpc              Call a mediocre-rpc server, or be one
@@ -265,9 +291,31 @@ fn tools() {
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
 
+                  --ca <FILE>
+                      Believe peers over HTTPS whose certificates come from the authority in this file, in place
+                      of the public ones
+
+                  --client-cert <FILE>
+                      Show peers over HTTPS the certificate in this file
+
+                  --client-key <FILE>
+                      The file of its private key
+
                   --era <ERA>
                       Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25), `modern` (2026-07-28)
                       or `auto`
+
+                  --fresh
+                      Open and ask all backs at the start, whatever `toolbus.lock` has of them
+
+                  --no-daemon
+                      Start the peers ourselves, also where a `toolbus serve` of this config runs
+
+                  --view <NAME>
+                      See the tools of the config in this view of its
+
+                  --as <CALLER>
+                      Call as this caller of the config: in its view, within its limits
 
             Global options:
                   --config <FILE>
@@ -338,12 +386,20 @@ fn call_in_short() {
                   --token-env <VAR>        Environment variable that holds the token to show to peers over HTTP
                   --header <NAME: VALUE>   Send this header field to peers over HTTP; `${NAME}` in it is that
                                            variable; may repeat
+                  --ca <FILE>              Believe peers over HTTPS whose certificates come from the authority
+                                           in this file, in place of the public ones
+                  --client-cert <FILE>     Show peers over HTTPS the certificate in this file
+                  --client-key <FILE>      The file of its private key
                   --era <ERA>              Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25),
                                            `modern` (2026-07-28) or `auto`
                   --root <DIR>             Let the server work in this folder: it is told of it when it asks for
                                            roots; may repeat
                   --sample-with <ADDRESS>  Let the server ask a model: the tool `ask` of this peer, e.g.
                                            `godex+stdio:godex exec`
+                  --view <NAME>            See the tools of the config in this view of its
+                  --as <CALLER>            Call as this caller of the config: in its view, within its limits
+                  --no-daemon              Start the peers ourselves, also where a `toolbus serve` of this
+                                           config runs
 
             Global options:
                   --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
@@ -435,6 +491,16 @@ fn call_at_length() {
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
 
+                  --ca <FILE>
+                      Believe peers over HTTPS whose certificates come from the authority in this file, in place
+                      of the public ones
+
+                  --client-cert <FILE>
+                      Show peers over HTTPS the certificate in this file
+
+                  --client-key <FILE>
+                      The file of its private key
+
                   --era <ERA>
                       Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25), `modern` (2026-07-28)
                       or `auto`
@@ -444,6 +510,15 @@ fn call_at_length() {
 
                   --sample-with <ADDRESS>
                       Let the server ask a model: the tool `ask` of this peer, e.g. `godex+stdio:godex exec`
+
+                  --view <NAME>
+                      See the tools of the config in this view of its
+
+                  --as <CALLER>
+                      Call as this caller of the config: in its view, within its limits
+
+                  --no-daemon
+                      Start the peers ourselves, also where a `toolbus serve` of this config runs
 
             Global options:
                   --config <FILE>
@@ -692,6 +767,19 @@ fn oracle_serve_in_short() {
                   --token-env <VAR>       Environment variable that holds the token to show to peers over HTTP
                   --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
                                           variable; may repeat
+                  --ca <FILE>             Believe peers over HTTPS whose certificates come from the authority in
+                                          this file, in place of the public ones
+                  --client-cert <FILE>    Show peers over HTTPS the certificate in this file
+                  --client-key <FILE>     The file of its private key
+                  --search <WHEN>         List few tools and let callers search for the others: `true`, `false`,
+                                          or `auto` if there are more than 100 [default: as the view says, else
+                                          false]
+                  --always <PATTERN>      List these tools even so, by `<back>.<tool>`, e.g. `files.read_*`; may
+                                          repeat
+                  --fresh                 Open and ask all backs at the start, whatever `toolbus.lock` has of
+                                          them
+                  --view <NAME>           See the tools of the config in this view of its
+                  --as <CALLER>           Call as this caller of the config: in its view, within its limits
 
             Global options:
                   --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
@@ -768,6 +856,32 @@ fn oracle_serve_at_length() {
 
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
+                  --ca <FILE>
+                      Believe peers over HTTPS whose certificates come from the authority in this file, in place
+                      of the public ones
+
+                  --client-cert <FILE>
+                      Show peers over HTTPS the certificate in this file
+
+                  --client-key <FILE>
+                      The file of its private key
+
+                  --search <WHEN>
+                      List few tools and let callers search for the others: `true`, `false`, or `auto` if there
+                      are more than 100 [default: as the view says, else false]
+
+                  --always <PATTERN>
+                      List these tools even so, by `<back>.<tool>`, e.g. `files.read_*`; may repeat
+
+                  --fresh
+                      Open and ask all backs at the start, whatever `toolbus.lock` has of them
+
+                  --view <NAME>
+                      See the tools of the config in this view of its
+
+                  --as <CALLER>
+                      Call as this caller of the config: in its view, within its limits
 
             Global options:
                   --config <FILE>
@@ -950,7 +1064,7 @@ fn serve_at_length() {
             and tried again with the next list or call.
 
             With `[admin]` in the config, `/healthz`, `/readyz` and `/metrics` are answered over HTTP, on a port
-            of their own.
+            of their own, and so is a live page, which `toolbus page` finds.
 
             SIGHUP reads the config again. Backs and fronts that are set up as before go on as they are; a back
             that has changed or is gone keeps its calls until they end or time out, and new ones go to the new
@@ -965,6 +1079,12 @@ fn serve_at_length() {
                   --list-timeout <TIME>
                       Wait this long for the first list until every back has listed its tools, where a front has
                       no `list_timeout`; `0` not at all [default: 15s]
+
+                  --fresh
+                      Open and ask all backs at the start, whatever `toolbus.lock` has of them
+
+                  --no-run-socket
+                      Let no command use what runs here: `toolbus call` and others start their own
 
             Global options:
                   --config <FILE>
@@ -1025,6 +1145,12 @@ fn mcp_in_short() {
             Options:
                   --http <ADDR>           Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0
                                           takes a free one
+                  --https <ADDR>          The same over HTTPS, by the certificate of `--cert` and `--key`
+                  --cert <FILE>           The certificate by which `--https` shows itself: a PEM file, read
+                                          again when it has changed
+                  --key <FILE>            Its private key
+                  --client-ca <FILE>      Let only clients in for whose certificates the authority in this file
+                                          vouches
                   --sse                   Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and
                                           `/messages`
                   --origin <ORIGIN>       Let pages of this origin in, besides our own, e.g.
@@ -1049,8 +1175,21 @@ fn mcp_in_short() {
                   --back-token-env <VAR>  Environment variable that holds the token to show to peers over HTTP
                   --header <NAME: VALUE>  Send this header field to peers over HTTP; `${NAME}` in it is that
                                           variable; may repeat
+                  --ca <FILE>             Believe peers over HTTPS whose certificates come from the authority in
+                                          this file, in place of the public ones
+                  --client-cert <FILE>    Show peers over HTTPS the certificate in this file
+                  --client-key <FILE>     The file of its private key
                   --era <ERA>             Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25),
                                           `modern` (2026-07-28) or `auto`
+                  --search <WHEN>         List few tools and let callers search for the others: `true`, `false`,
+                                          or `auto` if there are more than 100 [default: as the view says, else
+                                          false]
+                  --always <PATTERN>      List these tools even so, by `<back>.<tool>`, e.g. `files.read_*`; may
+                                          repeat
+                  --fresh                 Open and ask all backs at the start, whatever `toolbus.lock` has of
+                                          them
+                  --view <NAME>           See the tools of the config in this view of its
+                  --as <CALLER>           Call as this caller of the config: in its view, within its limits
 
             Global options:
                   --config <FILE>        Read this config, ours or an editor's [default: toolbus.toml, here or
@@ -1080,7 +1219,7 @@ fn mcp_at_length() {
 
             With `--http` it listens instead, and says where in one line on standard error: `listening on
             http://127.0.0.1:8932/mcp`. Only this machine can reach it, unless you name another host; then a
-            token is needed.
+            token is needed, or with `--https` certificates of `--client-ca`.
 
             In front of one MCP server everything passes as it is, whatever it is. Otherwise the tools are
             offered: of one peer by their own names, of several as `<peer>_<tool>`. A peer that cannot be opened
@@ -1095,6 +1234,19 @@ fn mcp_at_length() {
             Options:
                   --http <ADDR>
                       Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0 takes a free one
+
+                  --https <ADDR>
+                      The same over HTTPS, by the certificate of `--cert` and `--key`
+
+                  --cert <FILE>
+                      The certificate by which `--https` shows itself: a PEM file, read again when it has
+                      changed
+
+                  --key <FILE>
+                      Its private key
+
+                  --client-ca <FILE>
+                      Let only clients in for whose certificates the authority in this file vouches
 
                   --sse
                       Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and `/messages`
@@ -1147,9 +1299,35 @@ fn mcp_at_length() {
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
 
+                  --ca <FILE>
+                      Believe peers over HTTPS whose certificates come from the authority in this file, in place
+                      of the public ones
+
+                  --client-cert <FILE>
+                      Show peers over HTTPS the certificate in this file
+
+                  --client-key <FILE>
+                      The file of its private key
+
                   --era <ERA>
                       Speak to MCP servers as of this era alone: `legacy` (to 2025-11-25), `modern` (2026-07-28)
                       or `auto`
+
+                  --search <WHEN>
+                      List few tools and let callers search for the others: `true`, `false`, or `auto` if there
+                      are more than 100 [default: as the view says, else false]
+
+                  --always <PATTERN>
+                      List these tools even so, by `<back>.<tool>`, e.g. `files.read_*`; may repeat
+
+                  --fresh
+                      Open and ask all backs at the start, whatever `toolbus.lock` has of them
+
+                  --view <NAME>
+                      See the tools of the config in this view of its
+
+                  --as <CALLER>
+                      Call as this caller of the config: in its view, within its limits
 
             Global options:
                   --config <FILE>
@@ -1179,6 +1357,7 @@ fn mcp_at_length() {
             Examples:
               toolbus mcp builtin:
               toolbus mcp --http 8932 builtin:
+              toolbus mcp --https 8932 --cert cert.pem --key key.pem builtin:
               toolbus call 'mcp+stdio:toolbus mcp builtin:' add a=1 b=2
 
             For an editor's or agent's config:
@@ -1245,6 +1424,32 @@ fn plugin() {
 
                   --header <NAME: VALUE>
                       Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+
+                  --ca <FILE>
+                      Believe peers over HTTPS whose certificates come from the authority in this file, in place
+                      of the public ones
+
+                  --client-cert <FILE>
+                      Show peers over HTTPS the certificate in this file
+
+                  --client-key <FILE>
+                      The file of its private key
+
+                  --search <WHEN>
+                      List few tools and let callers search for the others: `true`, `false`, or `auto` if there
+                      are more than 100 [default: as the view says, else false]
+
+                  --always <PATTERN>
+                      List these tools even so, by `<back>.<tool>`, e.g. `files.read_*`; may repeat
+
+                  --fresh
+                      Open and ask all backs at the start, whatever `toolbus.lock` has of them
+
+                  --view <NAME>
+                      See the tools of the config in this view of its
+
+                  --as <CALLER>
+                      Call as this caller of the config: in its view, within its limits
 
             Global options:
                   --config <FILE>

@@ -48,12 +48,15 @@ fn a_config_of_addresses_works_at_once_and_is_never_overwritten() {
         here,
         &["init", "builtin:", "builtin:"],
         expect![[r#"
-        stdout
-        wrote toolbus.toml: builtin, builtin-2
-        exit 0
-    "#]],
+            stdout
+            wrote toolbus.toml: builtin, builtin-2
+            `toolbus lock` pins what they show, so that no change goes unnoticed
+            exit 0
+        "#]],
     );
     expect![[r##"
+        #:schema https://github.com/toolbus/toolbus/raw/v0.1.0/docs/toolbus.schema.json
+
         # A config of toolbus.
         #
         # `toolbus doctor` starts each back and says what works, `toolbus tools` lists
@@ -130,12 +133,15 @@ fn the_servers_of_an_editor_become_backs() {
             wrote toolbus.toml: small-tools
             left out off: it is switched off where it comes from
             renamed small tools: small-tools
+            `toolbus lock` pins what they show, so that no change goes unnoticed
             exit 0
         "#]],
     );
     let text = fs::read_to_string(here.join("toolbus.toml")).unwrap();
     let text = text.replace(env!("CARGO_BIN_EXE_toolbus"), "toolbus");
     expect![[r##"
+        #:schema https://github.com/toolbus/toolbus/raw/v0.1.0/docs/toolbus.schema.json
+
         # A config of toolbus, made of mcp.json.
         #
         # `toolbus doctor` starts each back and says what works, `toolbus tools` lists
@@ -237,6 +243,7 @@ fn the_usual_places_are_looked_at() {
               FOLDER/home/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json (Cline)
               FOLDER/home/.config/opencode/opencode.json (opencode)
               FOLDER/home/.junie/mcp/mcp.json (Junie)
+              FOLDER/home/.continue/config.yaml (Continue)
             hint: name one by `--from FILE`, or name the peers themselves
             exit 2
         "#]],
@@ -273,17 +280,20 @@ fn nothing_that_a_client_says_is_lost_without_a_word() {
         here,
         &["init"],
         expect![[r#"
-        stdout
-        wrote toolbus.toml: perplexity, file-system, o, c, w, z, o-2
-        renamed file system: file-system
-        renamed o: o-2
-        asks perplexity: KEY (API Key)
-        exit 0
-    "#]],
+            stdout
+            wrote toolbus.toml: perplexity, file-system, o, c, w, z, o-2
+            renamed file system: file-system
+            renamed o: o-2
+            asks perplexity: KEY (API Key)
+            `toolbus lock` pins what they show, so that no change goes unnoticed
+            exit 0
+        "#]],
     );
     let text = fs::read_to_string(here.join("toolbus.toml")).unwrap();
     let text = text.replace(here.to_str().unwrap(), "FOLDER");
     expect![[r##"
+        #:schema https://github.com/toolbus/toolbus/raw/v0.1.0/docs/toolbus.schema.json
+
         # A config of toolbus, made of FOLDER/.vscode/mcp.json, FOLDER/.gemini/settings.json, FOLDER/opencode.jsonc, FOLDER/.continue/mcpServers/b.json, FOLDER/home/.codeium/windsurf/mcp_config.json, FOLDER/home/.config/zed/settings.json, FOLDER/home/.junie/mcp/mcp.json.
         #
         # `toolbus doctor` starts each back and says what works, `toolbus tools` lists
@@ -310,7 +320,6 @@ fn nothing_that_a_client_says_is_lost_without_a_word() {
         [back.w]
         connect = "https://h.example/mcp"
 
-        # Not taken over: `excludeTools`: name by `allow` what may be called, which is all now
         [back.z]
         connect = "mcp+stdio:s 3"
 
@@ -318,16 +327,19 @@ fn nothing_that_a_client_says_is_lost_without_a_word() {
         [back.o-2]
         connect = "mcp+stdio:s 4"
 
+        [view.imported]
+        hide = ["z.x"]
+
         # A secret need not stand here: "${NAME}" is that environment variable.
     "##]].assert_eq(text.split_once("\n# What else").unwrap().0);
     check(
         here,
         &["init", "--json", "--config", "other.toml"],
         expect![[r#"
-        stdout
-        {"path":"other.toml","backs":["perplexity","file-system","o","c","w","z","o-2"],"left_out":[],"from":["FOLDER/.vscode/mcp.json","FOLDER/.gemini/settings.json","FOLDER/opencode.jsonc","FOLDER/.continue/mcpServers/b.json","FOLDER/home/.codeium/windsurf/mcp_config.json","FOLDER/home/.config/zed/settings.json","FOLDER/home/.junie/mcp/mcp.json"],"renamed":[{"from":"file system","to":"file-system"},{"from":"o","to":"o-2"}],"asks":[{"back":"perplexity","name":"KEY","title":"API Key"}],"not_taken":[{"back":"file-system","key":"trust"},{"back":"z","key":"excludeTools"}]}
-        exit 0
-    "#]],
+            stdout
+            {"path":"other.toml","backs":["perplexity","file-system","o","c","w","z","o-2"],"left_out":[],"from":["FOLDER/.vscode/mcp.json","FOLDER/.gemini/settings.json","FOLDER/opencode.jsonc","FOLDER/.continue/mcpServers/b.json","FOLDER/home/.codeium/windsurf/mcp_config.json","FOLDER/home/.config/zed/settings.json","FOLDER/home/.junie/mcp/mcp.json"],"renamed":[{"from":"file system","to":"file-system"},{"from":"o","to":"o-2"}],"asks":[{"back":"perplexity","name":"KEY","title":"API Key"}],"not_taken":[{"back":"file-system","key":"trust"}]}
+            exit 0
+        "#]],
     );
     // Without the variable that back fails, and says which.
     check(
@@ -433,13 +445,12 @@ fn what_is_wrong_with_the_config_of_an_editor_is_told_in_its_own_words() {
         scratch.path(),
         &["tools", "--config", "n.json"],
         expect![[r#"
-        stderr
-        warning: `try` is left out: it has neither a command nor a URL; did you mean `command` where it says `comand`?
-        error: `n.json` has 2 mistakes
-          `back.far.headers.A` has a `${` without its `}`
-          `back.far.headers.B` has a `${` without its `}`
-        exit 2
-    "#]],
+            stderr
+            warning: `try` is left out: it has neither a command nor a URL; did you mean `command` where it says `comand`?
+            error: `n.json`: `back.far.headers.A` has a `${` without its `}`
+            error: `n.json`: `back.far.headers.B` has a `${` without its `}`
+            exit 2
+        "#]],
     );
 }
 
@@ -496,4 +507,23 @@ fn the_doctor_tries_each_back() {
     let page = Page::of(&["doctor", "builtin:"]).run().to_string();
     assert!(page.starts_with("stdout\nok builtin:: 9 tools, 0."), "{page}");
     assert!(page.ends_with("exit 0\n"), "{page}");
+}
+
+#[test]
+fn servers_of_continues_own_config_are_found() {
+    let scratch = folder(&[(
+        "home/.continue/config.yaml",
+        "name: mine\nmcpServers:\n  - name: my files\n    command: npx\n    args: [\"-y\", files]\n    env:\n      KEY: ${{ secrets.KEY }}\n",
+    )]);
+    check(
+        scratch.path(),
+        &["init", "--json"],
+        expect![[r#"
+        stdout
+        {"path":"toolbus.toml","backs":["my-files"],"left_out":[],"from":["FOLDER/home/.continue/config.yaml"],"renamed":[{"from":"my files","to":"my-files"}],"asks":[],"not_taken":[]}
+        exit 0
+    "#]],
+    );
+    let written = fs::read_to_string(scratch.path().join("toolbus.toml")).unwrap();
+    assert!(written.contains("connect = \"mcp+stdio:npx -y files\"\nenv = { KEY = \"${KEY}\" }\n"));
 }

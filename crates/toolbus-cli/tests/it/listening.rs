@@ -68,6 +68,11 @@ impl Server {
         line.unwrap_or_else(|_| panic!("it says no other line; said {}", self.said))
     }
 
+    /// Its next line, if it has said one.
+    pub(crate) fn heard(&self) -> Option<String> {
+        self.lines.try_recv().ok()
+    }
+
     /// What it says when its backs are there.
     #[track_caller]
     pub(crate) fn ready(&self) -> String {

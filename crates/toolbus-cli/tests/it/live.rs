@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
@@ -32,7 +32,11 @@ impl Live {
 
     /// As [`Live::start`], but nothing that it says is read before [`Live::listen`].
     pub(crate) fn deaf(words: &[&str]) -> Live {
-        let mut command = command(words);
+        Live::run(command(words))
+    }
+
+    /// As [`Live::deaf`], with all but the pipes said of it.
+    pub(crate) fn run(mut command: Command) -> Live {
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program was built for this test");

@@ -11,10 +11,13 @@ use tokio::task::LocalSet;
 use toolbus::peer::Registry;
 use toolbus_check::fixture::{self, Capability, FIXTURES, fixture};
 use toolbus_proto::json::Json;
+use toolbus_testkit::broker::Broker;
 use toolbus_testkit::form;
 use toolbus_testkit::side_by_side::side_by_side;
 
 use self::harness::{Carried, Cell, quoted};
+use crate::listening::Server;
+use crate::matrix_met::NATS;
 use crate::page::Page;
 
 const ABOUT: &str = "# Which call crosses which bridge
@@ -23,7 +26,8 @@ Any front can stand before any back, and what a caller says in one wire is said 
 every wire can say everything. These tables are made by a test (`crates/toolbus-cli/tests/it/\
 matrix.rs`), which starts a program for each front (the rows) and one for each back (the columns) \
 and calls the tools of `builtin:` through both. A godex front is `toolbus exec`, whose caller is a \
-model that calls what a scripted server tells it to; a godex back has one tool, `ask`. Where something does not arrive as it was sent, \
+model that calls what a scripted server tells it to; a godex back has one tool, `ask`. Ends of NATS \
+meet at a server of the testkit. Where something does not arrive as it was sent, \
 the reason stands below. `as text` is a value that arrives as the text of its JSON, `in an \
 object` an answer that was no object and arrives as the only member of one, `text` or `result`, \
 `collected` an answer whose parts arrive together at its end, ``as `Some` `` an argument that \
@@ -51,7 +55,7 @@ can say what it means, also if it starts so slowly that it is found out by the o
 older revision carries objects so, and all else as text alone. Such a text is printed as the value \
 whose JSON it is if the output schema in the server's list says number, integer, boolean, array or \
 object. Without such a schema a text is a string: `3` may have been one.
-- mediocre: values are JSON.
+- mediocre, nats: values are JSON.
 - orchestra: a result is an object, and is printed as it is. A text is its member `text`; another \
 value that is no object is its member `value`, beside its JSON as `text`.
 - `--text` prints texts as they are; of an MCP result its text blocks, of a result of orchestra its \
@@ -73,8 +77,10 @@ fn every_front_before_every_back() {
     let pairs = harness::pairs(&registry, FIXTURES.to_vec(), &program, |_, _| true);
     let godex = crate::godex::bridges::cells(&registry, &program);
     // Much of both is waiting, so they wait together.
-    let (mut table, (name, limits, cells)) =
-        LocalSet::new().block_on(&runtime, async { tokio::join!(pairs, godex) });
+    let viewed = crate::matrix_viewed::to_markdown(&registry, &program);
+    let met = crate::matrix_met::cells(&registry, &program);
+    let (mut table, (name, limits, cells), viewed, met) =
+        LocalSet::new().block_on(&runtime, async { tokio::join!(pairs, godex, viewed, met) });
     table.check_limits();
     let answers = std::thread::scope(|scope| {
         let printed = table.cells().iter().filter(|cell| is_printed(cell));
@@ -82,9 +88,10 @@ fn every_front_before_every_back() {
         answers(&registry, &program)
     });
     table.join(name, limits, cells);
+    table.join(NATS, &[], met);
     let mut told = ABOUT.to_owned();
     let killed = crate::matrix_killed::to_markdown();
-    let _ = write!(told, "{}{killed}\n{answers}", table.to_markdown());
+    let _ = write!(told, "{}{viewed}{killed}\n{answers}", table.to_markdown());
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bridges.md");
     expect_test::expect_file![file].assert_eq(&told);
 }
@@ -150,9 +157,14 @@ fn answers(registry: &Registry, program: &str) -> String {
     let mut told = ANSWERS.to_owned();
     let calls = ANSWERED.map(|[tool, words, _]| format!(" `{tool} {words}` |"));
     let _ = writeln!(told, "\n| wire |{}\n|---|{}", calls.concat(), "---|".repeat(calls.len()));
+    let broker = Broker::start();
+    let node = Server::start(&["nats", "serve", &broker.address("team"), "builtin:"], 1);
     for kind in registry.wires() {
-        let Some(fixture) = fixture(kind.name()) else { continue };
-        let address = harness::address(program, fixture, "builtin:");
+        let address = match fixture(kind.name()) {
+            Some(fixture) => harness::address(program, fixture, "builtin:"),
+            None if kind.name() == NATS => node.url().to_owned(),
+            None => continue,
+        };
         let _ = write!(told, "| {} |", kind.name());
         for [tool, words, _] in ANSWERED {
             let page = Page::of(&[&["call", &address, tool], &*words_of(words)].concat()).run();

@@ -208,8 +208,9 @@ pub(crate) fn to_markdown() -> String {
     let rows: String =
         TOLD.iter().map(|(front, .., told)| format!("| {front} | {told} |\n")).collect();
     format!(
-        "\n## A process is killed\n\nIn the middle of a call through each of the 36 pairs first the \
-         back is killed, then the front. The message says how the process ended; the next call \
+        "\n## A process is killed\n\nIn the middle of a call through each of the 36 pairs whose \
+         ends start each other first the back is killed, then the front; of NATS, whose nodes nobody \
+         starts again, [nats.md](nats.md) tells. The message says how the process ended; the next call \
          works, and nothing is left of what the killed process had started. A front that is killed \
          is `gone` to its own caller, with its last words where we have started it. What the \
          caller of a front learns of a back that is killed:\n\n\

@@ -93,7 +93,7 @@ fn the_old_transport_comes_beside_http_alone() {
     Page::of(&["mcp", "--sse", "builtin:"]).check(expect![[r#"
         stderr
         error: --http is missing
-        usage: toolbus mcp --http <ADDR> --sse <ADDRESS>...
+        usage: toolbus mcp --sse <--http <ADDR>|--https <ADDR>> <ADDRESS>...
         hint: `--help` tells more
         exit 2
     "#]]);

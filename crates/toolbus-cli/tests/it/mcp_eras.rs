@@ -2,6 +2,7 @@
 
 use expect_test::expect;
 use serde_json::{Value, json};
+use toolbus_testkit::broker::Broker;
 use toolbus_testkit::scratch::Scratch;
 
 use crate::listening::Server;
@@ -143,6 +144,56 @@ fn a_legacy_client_answers_what_a_modern_server_asks() {
         assert_eq!(asked, all);
         let fine = json!({"content": [{"type": "text", "text": "fine"}]});
         assert_eq!(heard["result"], fine, "{heard}");
+    }
+}
+
+#[test]
+fn a_legacy_client_is_asked_by_a_server_on_another_machine() {
+    let broker = Broker::start();
+    let tools =
+        r#"{"tools":[{"name": "f", "inputSchema": {"type":"object"}, "_meta": {"k": 1.0}}]}"#;
+    // Once when it is opened, and once more by the front.
+    let listed = ["read", "answer", tools, "read", "answer", tools];
+    let mut questions = String::new();
+    for (method, params) in ASKED {
+        questions.push_str(&format!(
+            r#"{{"jsonrpc":"2.0","id":"{method}","method":"{method}","params":{params}}}\n"#
+        ));
+    }
+    let opening = ["read", "refuse", "-32601", "what?", "read", "answer", INITIALIZED, "read"];
+    let call = ["read", "raw", &questions, "read", "read", "read"];
+    let result = r#"{"content":[{"type": "text","text":"fine"}], "_meta": {"k": 1.0}}"#;
+    let done = format!(r#"{{"jsonrpc":"2.0","id":5,"result":{result}}}"#);
+    let old = mcp_server(&[&opening[..], &listed, &call, &["say", &done, "readall"]].concat());
+    let mut requests = serde_json::Map::new();
+    for (method, params) in ASKED {
+        let params: Value = serde_json::from_str(params).unwrap();
+        requests.insert(method.to_owned(), json!({"method": method, "params": params}));
+    }
+    let asked =
+        json!({"resultType": "input_required", "inputRequests": requests, "requestState": "st"});
+    let opening = ["read", "answer", DISCOVERED];
+    let call = ["read", "answer", &asked.to_string(), "read"];
+    let answered = ["if", r#""requestState":"st""#, "{", "if", r#""name":"Ann""#, "{"];
+    let done = r#"{"resultType":"complete","content":[{"type": "text","text":"fine"}], "_meta": {"k": 1.0}}"#;
+    let steps =
+        [&opening[..], &listed, &call, &answered, &["answer", done, "}", "}", "readall"]].concat();
+    let new = mcp_server(&steps);
+    for (name, server, wanted) in [("old", &old, result), ("new", &new, done)] {
+        let address = broker.address(name);
+        let _node = Server::start(&["nats", "serve", &address, server], 1);
+        let mut live = Live::start(&["mcp", &address]);
+        let (mut asked, heard) = call_legacy(&mut live);
+        asked.sort_unstable();
+        let mut all = ASKED.map(|(method, _)| method);
+        all.sort_unstable();
+        assert_eq!(asked, all, "{name}: {heard}");
+        // As the server wrote it, to the byte.
+        let wanted: Value = serde_json::from_str(wanted).unwrap();
+        assert_eq!(heard["result"], wanted, "{name}");
+        let listed = live.ask(r#"{"jsonrpc":"2.0","id":9,"method":"tools/list"}"#);
+        let spec = r#"{"name": "f", "inputSchema": {"type":"object"}, "_meta": {"k": 1.0}}"#;
+        assert!(listed.contains(spec), "{listed}");
     }
 }
 

@@ -36,6 +36,8 @@ fn server_doing(steps: &[&str]) -> String {
     mcp_server(&[&opening[..], steps].concat())
 }
 
+const LIST: &str = r#"{"jsonrpc":"2.0","id":0,"method":"tools/list"}"#;
+
 /// A call whose arguments take so many bytes.
 fn heavy_call(id: u32, tool: &str, bytes: usize) -> String {
     legacy_call(id, tool, &format!(r#"{{"text":"{}"}}"#, "x".repeat(bytes)))
@@ -122,6 +124,8 @@ fn a_process_that_does_not_read_costs_only_its_own_calls() {
     const COUNT: u32 = 40;
     let mut live = Live::start(&["mcp", &server_doing(&["stay"]), "builtin:"]);
     live.ask(INITIALIZE);
+    // It is there before it is called.
+    assert!(live.ask(LIST).contains("faulty-tool_f"));
     for id in 1..=COUNT {
         live.say(&heavy_call(id, "faulty-tool_f", 4 * MIB));
     }
@@ -170,6 +174,8 @@ fn over_the_whole_the_peer_that_holds_most_is_cut_off() {
     std::fs::write(&config, backs).expect("the folder is ours");
     let mut live = Live::start(&["--config", &config, "mcp"]);
     live.ask(INITIALIZE);
+    // They are there before they are called.
+    assert!(live.ask(LIST).contains("b5_f"));
     // Not one of them has used up its share.
     for back in 1..=5 {
         for number in 0..12 + back {

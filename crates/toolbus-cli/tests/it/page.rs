@@ -244,6 +244,11 @@ pub(crate) fn command(words: &[&str]) -> Command {
     }
     // What one test finds out must not be known to the others.
     command.env("XDG_CACHE_HOME", "/dev/null");
+    // Nor may the tester be signed in anywhere, or have a bus that is served.
+    command.env("XDG_STATE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"));
+    // Nor may what one test serves do the work of another.
+    command.env("XDG_RUNTIME_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/run"));
+    command.env("TOOLBUS_NO_DAEMON", "1");
     command
 }
 

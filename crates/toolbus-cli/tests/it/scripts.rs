@@ -196,7 +196,7 @@ fn the_manual_page_of_a_command() {
             .ie \n(.g .ds Aq \(aq
             .el .ds Aq '
             .SH SYNOPSIS
-            \fBtoolbus oracle serve\fR [\fB\-\-fn\fR \fITEXT\fR]... [\fB\-\-lenient\-felts\fR] [\fB\-\-line\-max\fR \fIBYTES\fR] [\fB\-\-timeout\fR \fITIME\fR] [\fB\-\-start\-timeout\fR \fITIME\fR] [\fB\-\-stop\-timeout\fR \fITIME\fR] [\fB\-\-allow\-shell\fR] [\fB\-\-env\fR \fINAME=VALUE\fR]... [\fB\-\-env\-pass\fR \fINAME\fR]... [\fB\-\-token\-env\fR \fIVAR\fR] [\fB\-\-header\fR \fINAME: VALUE\fR]... [\fB\-\-config\fR \fIFILE\fR] [\fB\-\-json\fR] [\fB\-v|\-\-verbose\fR]... [\fB\-q|\-\-quiet\fR] [\fB\-\-color\fR \fIWHEN\fR] [\fB\-\-log\-format\fR \fIFORMAT\fR] [\fB\-h|\-\-help\fR] [\fB\-V|\-\-version\fR] [\fB\fR\fIADDRESS\fR]...
+            \fBtoolbus oracle serve\fR [\fB\-\-fn\fR \fITEXT\fR]... [\fB\-\-lenient\-felts\fR] [\fB\-\-line\-max\fR \fIBYTES\fR] [\fB\-\-timeout\fR \fITIME\fR] [\fB\-\-start\-timeout\fR \fITIME\fR] [\fB\-\-stop\-timeout\fR \fITIME\fR] [\fB\-\-allow\-shell\fR] [\fB\-\-env\fR \fINAME=VALUE\fR]... [\fB\-\-env\-pass\fR \fINAME\fR]... [\fB\-\-token\-env\fR \fIVAR\fR] [\fB\-\-header\fR \fINAME: VALUE\fR]... [\fB\-\-ca\fR \fIFILE\fR] [\fB\-\-client\-cert\fR \fIFILE\fR] [\fB\-\-client\-key\fR \fIFILE\fR] [\fB\-\-search\fR \fIWHEN\fR] [\fB\-\-always\fR \fIPATTERN\fR]... [\fB\-\-fresh\fR] [\fB\-\-view\fR \fINAME\fR] [\fB\-\-as\fR \fICALLER\fR] [\fB\-\-config\fR \fIFILE\fR] [\fB\-\-json\fR] [\fB\-v|\-\-verbose\fR]... [\fB\-q|\-\-quiet\fR] [\fB\-\-color\fR \fIWHEN\fR] [\fB\-\-log\-format\fR \fIFORMAT\fR] [\fB\-h|\-\-help\fR] [\fB\-V|\-\-version\fR] [\fB\fR\fIADDRESS\fR]...
             .SH DESCRIPTION
             Be an oracle on standard input and output
             .PP
@@ -239,6 +239,30 @@ fn the_manual_page_of_a_command() {
             .TP
             \fB\-\-header\fR \fI<NAME: VALUE>\fR
             Send this header field to peers over HTTP; `${NAME}` in it is that variable; may repeat
+            .TP
+            \fB\-\-ca\fR \fI<FILE>\fR
+            Believe peers over HTTPS whose certificates come from the authority in this file, in place of the public ones
+            .TP
+            \fB\-\-client\-cert\fR \fI<FILE>\fR
+            Show peers over HTTPS the certificate in this file
+            .TP
+            \fB\-\-client\-key\fR \fI<FILE>\fR
+            The file of its private key
+            .TP
+            \fB\-\-search\fR \fI<WHEN>\fR
+            List few tools and let callers search for the others: `true`, `false`, or `auto` if there are more than 100 [default: as the view says, else false]
+            .TP
+            \fB\-\-always\fR \fI<PATTERN>\fR
+            List these tools even so, by `<back>.<tool>`, e.g. `files.read_*`; may repeat
+            .TP
+            \fB\-\-fresh\fR
+            Open and ask all backs at the start, whatever `toolbus.lock` has of them
+            .TP
+            \fB\-\-view\fR \fI<NAME>\fR
+            See the tools of the config in this view of its
+            .TP
+            \fB\-\-as\fR \fI<CALLER>\fR
+            Call as this caller of the config: in its view, within its limits
             .TP
             [\fIADDRESS\fR]
             Peers whose tools are served, in place of those in the config, e.g. `builtin:`
@@ -359,6 +383,9 @@ fn the_manual_page_of_toolbus() {
             \fBorchestra+plugin:COMMAND\fR
             an Orchestra plugin, started as its hub would
             .TP
+            \fBnats://HOST:PORT/NAME\fR
+            the micro services of that name on NATS
+            .TP
             \fBshell:\fR
             one tool, `exec`; off unless `\-\-allow\-shell` is given
             .TP
@@ -405,11 +432,23 @@ fn the_manual_page_of_toolbus() {
             \fBtoolbus\-tools(1)\fR
             List the tools of the config, or of the given addresses
             .TP
+            \fBtoolbus\-search(1)\fR
+            Find tools of the config by words
+            .TP
             \fBtoolbus\-describe(1)\fR
             Show one tool: what it does, what it takes, and a call to try
             .TP
             \fBtoolbus\-call(1)\fR
             Call one tool and print its answer
+            .TP
+            \fBtoolbus\-login(1)\fR
+            Sign in to a server
+            .TP
+            \fBtoolbus\-logout(1)\fR
+            Sign out of servers
+            .TP
+            \fBtoolbus\-auth(1)\fR
+            Show where you are signed in
             .TP
             \fBtoolbus\-prompt(1)\fR
             List and get the prompts of an MCP server
@@ -427,8 +466,26 @@ fn the_manual_page_of_toolbus() {
             \fBtoolbus\-init(1)\fR
             Write a `toolbus.toml` to begin with
             .TP
+            \fBtoolbus\-add(1)\fR
+            Add a back to the config
+            .TP
+            \fBtoolbus\-remove(1)\fR
+            Take backs out of the config
+            .TP
+            \fBtoolbus\-link(1)\fR
+            Give the tools of the config to editors and agents
+            .TP
+            \fBtoolbus\-unlink(1)\fR
+            Take the tools of the config away from editors and agents
+            .TP
+            \fBtoolbus\-config(1)\fR
+            Check the config, or print what may stand in it
+            .TP
             \fBtoolbus\-doctor(1)\fR
             Start each back of the config, and say what works
+            .TP
+            \fBtoolbus\-lock(1)\fR
+            Pin what the backs of the config show, in a file to be reviewed
             .TP
             \fBtoolbus\-serve(1)\fR
             Run every front of the config at once, until a signal
@@ -436,8 +493,14 @@ fn the_manual_page_of_toolbus() {
             \fBtoolbus\-log(1)\fR
             Read the journal: filter it, follow it, sum it up
             .TP
+            \fBtoolbus\-page(1)\fR
+            Tell where the page of `toolbus serve` is
+            .TP
             \fBtoolbus\-mcp(1)\fR
             Be an MCP server on standard input and output, or over HTTP
+            .TP
+            \fBtoolbus\-nats(1)\fR
+            Be a micro service on NATS, or see which there are
             .TP
             \fBtoolbus\-oracle(1)\fR
             Call a Cairo oracle, or be one

@@ -92,7 +92,7 @@ fn queries_of_addresses_are_not_told() {
         "tools mcp+http://127.0.0.1:1/mcp?api_key=s3cret-word&x=1",
         expect![[r#"
         stderr
-        error: cannot list the tools of `mcp+http://127.0.0.1:1/mcp?api_key=***&x=***`: nobody listens on 127.0.0.1:1
+        error: cannot list the tools of `mcp+http://127.0.0.1:1/mcp?api_key=***&x=***`: nothing listens on 127.0.0.1:1
         hint: is the server running, and is this its address?
         exit 3
     "#]],
@@ -101,7 +101,7 @@ fn queries_of_addresses_are_not_told() {
         "check mcp mcp+http://127.0.0.1:1/mcp?api_key=s3cret-word",
         expect![[r#"
         stderr
-        error: nobody listens on 127.0.0.1:1
+        error: nothing listens on 127.0.0.1:1
         exit 3
     "#]],
     );

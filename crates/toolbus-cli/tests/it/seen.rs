@@ -67,7 +67,10 @@ fn a_closed_door_names_the_flags_that_open_it() {
     ];
     side_by_side(asked, |words| {
         let page = Page::of(words).run().to_string();
-        assert!(page.contains("--token-env") && page.contains("--header"), "{words:?}: {page}");
+        // Of a server of MCP it is not known yet whether it takes a token or wants a sign-in.
+        let may_sign_in = words.contains(&mcp.as_str()) && page.contains("toolbus login");
+        let names_both = page.contains("--token-env") && page.contains("--header");
+        assert!(may_sign_in || names_both, "{words:?}: {page}");
     });
 }
 
@@ -351,8 +354,11 @@ fn a_server_that_floods_its_standard_error_fills_no_log() {
     // Written whole before it serves: it is all there when the call is answered.
     let flood = "yes 'the same again' | head -n 100000 >&2\nseq 100000 >&2";
     let address = script(&scratch, flood);
-    let page = Page::of(&["call", "-v", &address, "add", "a=1", "b=2"]).run();
-    assert_eq!((page.stdout.as_str(), page.status.code()), ("3\n", Some(0)));
+    // How fast it is on a busy machine is not asked here.
+    let patience = ["--start-timeout", "3m", "--timeout", "3m"];
+    let words = [&["call", "-v"], &patience[..], &[&address, "add", "a=1", "b=2"]].concat();
+    let page = Page::of(&words).run();
+    assert_eq!((page.stdout.as_str(), page.status.code()), ("3\n", Some(0)), "{page}");
     // Of 200,000 lines, however long they took.
     let is_same = |line: &&str| line.ends_with("the same again");
     assert!(page.stderr.lines().filter(is_same).count() < 1000, "{page}");

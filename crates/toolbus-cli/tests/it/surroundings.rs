@@ -139,10 +139,10 @@ fn a_token_is_shown_to_an_mcp_server_that_asks_for_one() {
     let page = Page::of(&["call", url, "add", "a=1", "b=2"]).run();
     expect![[r#"
         stderr
-        error: the server answered with HTTP status 401
-        hint: name the variable that holds a token by `--token-env` (`token_env` in the config), or give what else it asks for by `--header` (`headers`)
+        error: `URL` needs a sign-in: run `toolbus login URL`
+        hint: if it takes a fixed token, name its variable by `--token-env` (`token_env` in the config)
         exit 3
-    "#]].assert_eq(&page.to_string());
+    "#]].assert_eq(&page.to_string().replace(url, "URL"));
     for words in [
         ["call", "--token-env", "T", url, "add", "a=1", "b=2"],
         ["call", "--header", "Authorization: Bearer ${T}", url, "add", "a=1", "b=2"],

@@ -114,22 +114,24 @@ fn all_mistakes_of_a_config_are_told_at_once() {
                   [front.c]\nserve = \"mcp://127.0.0.1:8932/mcp\"\n";
     Page::of(&["tools"]).config("tools_mistakes", config).check(expect![[r#"
         stderr
-        error: `toolbus.toml` has 3 mistakes
-          line 3: there is no key `back.a.timout`
-            hint: did you mean `timeout`?
-          line 6: `back.b.timeout` must be a time with its unit, as in "30s"
-          line 8: `front.c.serve`: unsupported connection scheme: "mcp://127.0.0.1:8932/mcp"
-            hint: did you mean `mcp+http://127.0.0.1:8932/mcp`?
+        error: `toolbus.toml` line 3: there is no key `back.a.timout`
+        hint: did you mean `timeout`?
+        error: `toolbus.toml` line 6: `back.b.timeout` must be a time with its unit, as in "30s"
+        error: `toolbus.toml` line 8: `front.c.serve`: unsupported connection scheme: "mcp://127.0.0.1:8932/mcp"
+        hint: did you mean `mcp+http://127.0.0.1:8932/mcp`?
         exit 2
     "#]]);
-    // As one line for scripts.
+    // Each as one line for scripts.
     let page = Page::of(&["tools", "--log-format", "json"]).config("tools_mistakes_json", config);
     let page = page.run().to_string();
-    let lines = page.split_once(r#""lines":"#).map_or("", |(_, lines)| lines);
+    let lines: Vec<_> = page.lines().filter_map(|line| line.split_once("\"message\":")).collect();
+    let told: String = lines.iter().map(|(_, told)| format!("{told}\n")).collect();
     expect![[r#"
-        ["  line 3: there is no key `back.a.timout`","    hint: did you mean `timeout`?","  line 6: `back.b.timeout` must be a time with its unit, as in \"30s\"","  line 8: `front.c.serve`: unsupported connection scheme: \"mcp://127.0.0.1:8932/mcp\"","    hint: did you mean `mcp+http://127.0.0.1:8932/mcp`?"]}
-        exit 2
-    "#]].assert_eq(lines);
+        "`toolbus.toml` line 3: there is no key `back.a.timout`","hint":"did you mean `timeout`?"}
+        "`toolbus.toml` line 6: `back.b.timeout` must be a time with its unit, as in \"30s\""}
+        "`toolbus.toml` line 8: `front.c.serve`: unsupported connection scheme: \"mcp://127.0.0.1:8932/mcp\"","hint":"did you mean `mcp+http://127.0.0.1:8932/mcp`?"}
+    "#]]
+    .assert_eq(&told);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use toolbus::address::Address;
 use toolbus::bus::Bus;
-use toolbus::engine::calls::Inbox;
 use toolbus::peer::settings::Settings;
+use toolbus_engine::calls::Inbox;
 use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome, ToolSpec};
 

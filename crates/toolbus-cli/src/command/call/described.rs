@@ -1,6 +1,6 @@
 //! The tool that is called, as its peer describes it; and what is said of a name that none has.
 
-use toolbus::bus::{Bus, Listed};
+use toolbus::bus::Bus;
 use toolbus_proto::did_you_mean::unknown_tool;
 use toolbus_proto::tool::{Code, Deadline, Failure, FailureKind, ToolName, ToolSpec};
 
@@ -24,14 +24,17 @@ struct Listing {
 impl Listing {
     async fn of(bus: &Bus, deadline: Deadline) -> Result<Listing, Failure> {
         let mut listing = Listing { specs: Vec::new(), may_have_more: false };
-        for Listed { back, address, tools } in bus.list_by(deadline).await {
-            let tools = tools?;
-            listing.may_have_more |= address.kind().may_have_more(&tools);
-            listing.specs.extend(tools.iter().map(|spec| {
-                let name = bus.name_of(&back, &spec.name);
-                ToolSpec { name, ..spec.clone() }
-            }));
+        let is_seen = bus.selection().is_some();
+        for listed in bus.list_by(deadline).await {
+            match &listed.tools {
+                Ok(tools) => listing.may_have_more |= listed.address.kind().may_have_more(tools),
+                // Whose tool it is does not depend on those that a view shows besides.
+                Err(_) if is_seen => continue,
+                Err(failure) => return Err(failure.clone()),
+            }
+            listing.specs.extend(bus.shown_of(&listed));
         }
+        listing.may_have_more &= !is_seen;
         Ok(listing)
     }
 
@@ -52,24 +55,24 @@ pub(crate) async fn listed(
 ) -> Result<(ToolSpec, String), Failure> {
     let mut names = Vec::new();
     let mut failed = None;
-    for Listed { back, address, tools } in bus.list_by(deadline).await {
-        let tools = match tools {
-            Ok(tools) => tools,
-            Err(failure) => {
-                failed.get_or_insert(failure);
-                continue;
+    for listed in bus.list_by(deadline).await {
+        if let Err(failure) = &listed.tools {
+            failed.get_or_insert_with(|| failure.clone());
+            continue;
+        }
+        for spec in bus.shown_of(&listed) {
+            if spec.name == *name {
+                return Ok((spec, listed.address.to_string()));
             }
-        };
-        for spec in tools.iter() {
-            let called = bus.name_of(&back, &spec.name);
-            if called == *name {
-                return Ok((ToolSpec { name: called, ..spec.clone() }, address.to_string()));
-            }
-            names.push(called);
+            names.push(spec.name);
         }
     }
     // Perhaps it is a tool of the peer that could not be asked.
-    Err(failed.unwrap_or_else(|| unknown_tool(name, names.iter().map(ToolName::as_str))))
+    let unknown = || {
+        let refusal = bus.lock_refusal(name);
+        refusal.unwrap_or_else(|| unknown_tool(name, names.iter().map(ToolName::as_str)))
+    };
+    Err(failed.unwrap_or_else(unknown))
 }
 
 /// Asks for the tool of this name. A peer that is not there, or does not answer in time, is a
@@ -88,7 +91,10 @@ pub(crate) async fn described(
         Ok(listing) => Ok(match listing.find(name) {
             Some(spec) => Described::Tool(spec.clone()),
             None if listing.may_have_more => Described::Unlisted,
-            None => Described::Unknown(listing.unknown(name)),
+            None => {
+                let refusal = bus.lock_refusal(name);
+                Described::Unknown(refusal.unwrap_or_else(|| listing.unknown(name)))
+            }
         }),
         Err(failure) => match failure.kind {
             FailureKind::Gone | FailureKind::Unavailable | FailureKind::TimedOut => Err(failure),
@@ -107,6 +113,10 @@ pub(crate) async fn explained(
     deadline: Deadline,
 ) -> Failure {
     let Some((_, own)) = bus.resolve(name) else { return failure };
+    // The lock has said what there is to say.
+    if bus.lock_refusal(name).is_some() {
+        return failure;
+    }
     let is_doubtful = match failure.kind {
         FailureKind::UnknownTool => true,
         // Some servers answer like that.

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 
 use toolbus::address::Address;
 use toolbus::bus::Bus;
-use toolbus::engine::calls::Inbox;
 use toolbus::peer::Registry;
 use toolbus::peer::settings::Settings;
-use toolbus::units::HELD_BYTES_MAX;
+use toolbus_engine::calls::Inbox;
+use toolbus_engine::units::HELD_BYTES_MAX;
 use toolbus_proto::collect::COLLECTED_BYTES_MAX;
 use toolbus_proto::did_you_mean::hinted;
 use toolbus_proto::json::Json;
@@ -38,10 +38,11 @@ use self::described::Described;
 use self::out::Out;
 use self::receive::Receiving;
 use crate::args::asked::{AskedArgs, EraArgs};
-use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::peer::{DaemonArgs, HttpArgs, ProgramArgs};
+use crate::args::view::ViewArgs;
 use crate::args::{Globals, value};
 use crate::failed::Failed;
-use crate::peers::{Peers, are_backs};
+use crate::peers::{Peers, are_backs, offer_seen};
 use crate::render::spinner::Spinner;
 use crate::render::{self, failure};
 use crate::stdio::Terminal as _;
@@ -116,6 +117,10 @@ pub(crate) struct CallArgs {
     pub(crate) era: EraArgs,
     #[command(flatten)]
     asked: AskedArgs,
+    #[command(flatten)]
+    pub(crate) seen: ViewArgs,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 /// Who is called, and with what.
@@ -127,6 +132,17 @@ pub(crate) struct Target<'a> {
 }
 
 impl CallArgs {
+    /// Does it say how the peer is to be started, or spoken to?
+    fn says_how(&self) -> bool {
+        self.start_timeout.is_some()
+            || self.reply_max.is_some()
+            || self.allow_shell
+            || self.program.is_given()
+            || self.http.is_given()
+            || self.era.is_given()
+            || self.asked.is_given()
+    }
+
     /// Tells `ADDRESS TOOL ARGUMENT…` from `TOOL ARGUMENT…`, which only the first word can.
     ///
     /// A tool of the config may be two words, its back and itself.
@@ -207,7 +223,9 @@ fn prepared(args: &CallArgs, globals: &Globals) -> Result<(Peers, Asked), Failed
         ..Settings::default()
     };
     let addresses: Vec<&str> = address.into_iter().collect();
-    let peers = Peers::of(&addresses, globals, settings)?.only_for_tool(&tool).within(args.timeout);
+    let peers = Peers::of(&addresses, globals, settings)?.seen_as(&args.seen)?;
+    let peers = peers.only_for_tool(&tool).within(args.timeout);
+    let peers = peers.served_if(args.daemon.may_be_asked() && !args.says_how());
     // All of it, whatever trickles meanwhile: who says so wants an end by then.
     let deadline = Deadline { total: args.timeout, ..Deadline::never(Instant::now()) };
     let (tool, answering) = ((&*tool).into(), Rc::new(answering));
@@ -224,6 +242,7 @@ async fn answer(
     let Asked { tool, deadline, answering, .. } = &asked;
     let (tool, deadline, answering) = (tool.clone(), *deadline, answering.clone());
     let spinner = Spinner::for_people(globals).filter(|_| !args.stream);
+    offer_seen(bus, deadline).await?;
     let ended = match call(bus, asked, args, spinner.is_some()).await {
         Ok(call) => ended(bus, call, args, &answering, spinner.as_ref()).await,
         Err(failure) => Ok(Err(failure)),
@@ -244,7 +263,8 @@ async fn answer(
         Err(failure) => {
             let failure = described::explained(bus, &tool, failure, deadline).await;
             let address = args.address.as_deref().filter(|word| Address::begins_like_one(word));
-            let failure = with_hint(unknown_in_config(failure, address, tool.as_str()));
+            let failure = unknown_in_config(failure, address, &args.seen, tool.as_str());
+            let failure = with_hint(failure);
             if globals.json {
                 render::print(&failure::json(&failure))?;
             }
@@ -282,6 +302,8 @@ async fn call(
         false => None,
     };
     let arguments = arguments.json(spec.as_ref(), is_checked)?;
+    // What a view refuses is a call all the same: it is counted, and told in the words of the view.
+    let is_checked = is_checked && !bus.refuses_arguments(&tool, arguments.as_ref());
     if let Some(spec) = spec.filter(|_| is_checked) {
         match is_judged_by_schema(bus, &tool) {
             true => judge::judge(&spec, arguments.as_ref()).map_err(with_way_out)?,
@@ -330,20 +352,20 @@ async fn ended(
     answering: &Answering,
     spinner: Option<&Spinner>,
 ) -> Result<Result<Printed, Failure>, Failed> {
-    let (inbox, slot) = Inbox::new();
+    let (inbox, reply_to) = Inbox::new();
     let back = match &call.what {
         What::Tool { name, .. } if args.text => bus.resolve(name).map(|(back, _)| back),
         _ => None,
     };
     let text_of = |answer: &Json| back.as_ref()?.text_of(answer);
     let mut out = args.out.as_deref().map(Out::to).transpose()?;
-    let uplink = bus.start(call, slot);
+    let running = bus.start(call, reply_to);
     if args.stream {
-        return Ok(stream::print(&inbox, uplink, answering).await?.map(Printed::Text));
+        return Ok(stream::print(&inbox, running, answering).await?.map(Printed::Text));
     }
     let bytes_max = args.reply_max.unwrap_or(COLLECTED_BYTES_MAX);
     let mut receiving = Receiving { spinner, answering, out: out.as_mut(), bytes_max };
-    let outcome = match receiving.whole(&inbox, uplink).await? {
+    let outcome = match receiving.whole(&inbox, running).await? {
         Ok(outcome) => outcome,
         Err(failure) => return Ok(Err(failure)),
     };
@@ -385,9 +407,14 @@ fn json(outcome: Outcome) -> Json {
 }
 
 /// A tool that is not in the config. If its name has no back before it, the user is told how tools
-/// of the config are named.
-pub(super) fn unknown_in_config(failure: Failure, address: Option<&str>, tool: &str) -> Failure {
-    let is_unknown = failure.kind == FailureKind::UnknownTool;
+/// of the config are named; but a view may name them otherwise.
+pub(super) fn unknown_in_config(
+    failure: Failure,
+    address: Option<&str>,
+    seen: &ViewArgs,
+    tool: &str,
+) -> Failure {
+    let is_unknown = failure.kind == FailureKind::UnknownTool && seen.flag().is_none();
     if !is_unknown || address.is_some() || tool.contains('.') {
         return failure;
     }

@@ -1,6 +1,6 @@
 //! One reply as it comes: progress is shown, bytes are put away, the rest is collected.
 
-use toolbus::engine::calls::{Inbox, RunningCall};
+use toolbus_engine::calls::{Inbox, RunningCall};
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::collect::Collector;
 use toolbus_proto::json::{Json, Kind, edit};

@@ -1,6 +1,6 @@
 //! `toolbus call --stream`: each part as a line of JSON, as soon as it is there.
 
-use toolbus::engine::calls::{Inbox, RunningCall};
+use toolbus_engine::calls::{Inbox, RunningCall};
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::collect::{COLLECTED_BYTES_MAX, base64};
 use toolbus_proto::json::Json;
@@ -16,15 +16,15 @@ use crate::render;
 /// Prints all lines but the last, and gives that one.
 pub(super) async fn print(
     inbox: &Inbox,
-    uplink: RunningCall,
+    running: RunningCall,
     answering: &Answering,
 ) -> Result<Result<String, Failure>, Failed> {
     let mut lines = Lines::default();
     loop {
-        let down = inbox.next(&uplink).await;
+        let down = inbox.next(&running).await;
         if let Down::Ask(ask, question) = &down {
             let answer = answering.answer(question).await;
-            let _ = uplink.send(Up::Answer(*ask, answer));
+            let _ = running.send(Up::Answer(*ask, answer));
             continue;
         }
         let is_done = matches!(down, Down::Done(_));
@@ -33,7 +33,7 @@ pub(super) async fn print(
             Ok(None) => {}
             last => {
                 if is_done {
-                    uplink.forget();
+                    running.forget();
                 }
                 return Ok(last.map(Option::unwrap_or_default));
             }

@@ -79,6 +79,11 @@ impl Line {
         self.pending.as_ref().map(values)
     }
 
+    /// The flag that stands last, if it waits for a value.
+    pub(super) fn flag_wanted(&self) -> Option<&str> {
+        self.pending.as_ref()?.get_long()
+    }
+
     pub(super) fn flags(&self) -> Vec<Candidate> {
         let flags = self.command.get_arguments().filter(|flag| !flag.is_hide_set());
         let named = flags.filter_map(|flag| {

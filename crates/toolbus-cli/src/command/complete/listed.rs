@@ -17,11 +17,12 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use toolbus::peer::settings::Settings;
-use toolbus::secrets::masked;
+use toolbus_engine::secrets::masked;
 use toolbus_proto::json::{Json, edit};
 use toolbus_proto::tool::ToolSpec;
 
 use crate::args::Globals;
+use crate::args::peer::DaemonArgs;
 use crate::failed::Failed;
 use crate::peers::Peers;
 use crate::render;
@@ -136,6 +137,7 @@ impl Question<'_> {
         let settings = Settings { start_timeout: Some(patience), ..Settings::default() };
         let addresses: Vec<&str> = self.address.into_iter().collect();
         let peers = Peers::of(&addresses, &globals, settings).ok()?;
+        let peers = peers.served_if(DaemonArgs::default().may_be_asked());
         let peers = match self.tool {
             Some(tool) => peers.only_for_tool(tool),
             None => peers,

@@ -96,6 +96,11 @@ pub(crate) fn run(args: &CompleteArgs) -> Result<(), Failed> {
 }
 
 fn candidates(line: &Line, word: &str) -> Vec<Candidate> {
+    if let Some(flag) = line.flag_wanted()
+        && let "view" | "as" | "caller" = flag
+    {
+        return named_in_config(line, flag == "view");
+    }
     if let Some(values) = line.values_wanted() {
         return values;
     }
@@ -160,6 +165,19 @@ fn addresses(line: &Line) -> Vec<Candidate> {
     all.sort_by(|one, other| one.value.cmp(&other.value));
     all.dedup_by(|one, other| one.value == other.value);
     all
+}
+
+/// The views of the config, or its callers.
+fn named_in_config(line: &Line, are_views: bool) -> Vec<Candidate> {
+    let found = config::read(line.config().as_deref()).ok().flatten();
+    let Some(config) = found.map(|found| found.config) else { return Vec::new() };
+    match are_views {
+        true => config.views.iter().map(|view| Candidate::new(&*view.name, "")).collect(),
+        false => {
+            let callers = config.callers.iter();
+            callers.map(|caller| Candidate::new(caller.name.as_str(), "")).collect()
+        }
+    }
 }
 
 /// The names of the backs; once one is typed, its tools.

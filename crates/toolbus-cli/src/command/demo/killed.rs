@@ -4,8 +4,8 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use toolbus::child::{Program, Running, Signal as SessionSignal};
 use toolbus_check::fixture::{Capability, FIXTURES, Fixture};
+use toolbus_engine::child::{Program, Running, Signal as SessionSignal};
 use toolbus_proto::tool::FailureKind;
 
 use super::peers::{Peers, quoted};
@@ -67,8 +67,8 @@ pub(super) async fn a_bus(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     let stubborn = format!("trap '' TERM HUP; sleep 600 & echo $! >> {file};");
     let tool = peers.serving_after(side_by_side()?, &stubborn, "bus");
     let words = peers.ourselves(&["call", &tool, "sleep", "ms=600000"]);
-    let words =
-        toolbus::child::words::split(&words).map_err(|error| Failed::usage(error.to_string()))?;
+    let words = toolbus_engine::child::words::split(&words)
+        .map_err(|error| Failed::usage(error.to_string()))?;
     let cannot = |error: &dyn std::error::Error| {
         Failed::new(Exit::Failed, "cannot start a bus").caused_by(error)
     };

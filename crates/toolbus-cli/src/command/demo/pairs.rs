@@ -6,17 +6,25 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolbus::peer::{PeerKind, Registry};
 use toolbus_check::fixture::{Fixture, Probe, fixture};
+use toolbus_engine::child::Running;
 
 use super::peers::Peers;
 use super::{PATIENCE, Tour, broken, call, millis, open};
-use crate::command::wire::{self, Ends};
+use crate::command::wire::{self, Ends, MeetingPlace};
 use crate::exit::Exit;
 use crate::failed::Failed;
 
 pub(super) async fn all(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
     tour.step("Every front before every back")?;
     let registry = Registry::default();
-    let wires: Vec<Wire> = registry.wires().filter_map(Wire::of).collect();
+    let (mut wires, mut missing) = (Vec::new(), Vec::new());
+    for kind in registry.wires() {
+        match Wire::of(kind, peers).await {
+            Some(Ok(wire)) => wires.push(wire),
+            Some(Err(why)) => missing.push((kind.name(), why)),
+            None => {}
+        }
+    }
     let names: String = wires.iter().map(|wire| format!("{:>12}", wire.name)).collect();
     tour.say(format!("  {:<12}{names}", "front \\ back"))?;
     let (mut answered, mut first_failed) = (0, None);
@@ -38,8 +46,11 @@ pub(super) async fn all(tour: &Tour, peers: &Peers) -> Result<(), Failed> {
         tour.say(row)?;
     }
     leaving.join_all().await;
-    let pairs = registry.wires().count().pow(2);
+    let pairs = wires.len().pow(2);
     tour.say(format!("  {answered} of {pairs} answered, each through two processes"))?;
+    for (name, why) in missing {
+        tour.say(format!("  {name} is not among them: {why}"))?;
+    }
     match first_failed {
         Some(failed) => Err(failed),
         None if answered < pairs => {
@@ -60,24 +71,36 @@ enum How {
     Peer(&'static Fixture),
     /// In a way of its own.
     Own(&'static dyn Ends),
+    /// At a server.
+    Meets(Box<dyn MeetingPlace>),
 }
 
 impl Wire {
-    fn of(kind: &'static dyn PeerKind) -> Option<Wire> {
-        let own = || wire::faces().find(|face| face.wire() == kind.wire())?.ends().map(How::Own);
-        let ends = fixture(kind.name()).map(How::Peer).or_else(own)?;
-        Some(Wire { name: kind.name(), ends })
+    /// `None` if it has no ends in the tour; an error says why it has none here.
+    async fn of(kind: &'static dyn PeerKind, peers: &Peers) -> Option<Result<Wire, String>> {
+        let name = kind.name();
+        let face = || wire::faces().find(|face| face.wire() == kind.wire());
+        let own = || face()?.ends().map(How::Own);
+        if let Some(ends) = fixture(name).map(How::Peer).or_else(own) {
+            return Some(Ok(Wire { name, ends }));
+        }
+        let place = face()?.meeting()?.open(peers.folder()).await;
+        Some(place.map(|place| Wire { name, ends: How::Meets(place) }))
     }
 
-    /// The address of a back, and what is called of it.
-    fn back(&self, peers: &Peers) -> (String, Probe) {
-        match self.ends {
-            How::Peer(fixture) => (peers.serving(fixture, "builtin:"), fixture.hello),
+    /// The address of a back, what is called of it, and what runs meanwhile.
+    async fn back(&self, peers: &Peers) -> Result<(String, Probe, Option<Running>), Failed> {
+        Ok(match &self.ends {
+            How::Peer(fixture) => (peers.serving(fixture, "builtin:"), fixture.hello, None),
             How::Own(ends) => {
                 let (scheme, words) = ends.back();
-                (format!("{scheme}{}", peers.ourselves(words)), ends.hello())
+                (format!("{scheme}{}", peers.ourselves(words)), ends.hello(), None)
             }
-        }
+            How::Meets(place) => {
+                let (address, running) = place.serve(peers.program(), "builtin:").await?;
+                (address, Probe::UPPER, Some(running))
+            }
+        })
     }
 
     /// Calls a back through a front of this wire, and tells how long it took with the start of
@@ -88,15 +111,25 @@ impl Wire {
         peers: &Peers,
         leaving: &mut JoinSet<()>,
     ) -> Result<Duration, Failed> {
-        let (address, hello) = back.back(peers);
         let begun = Instant::now();
-        let answer = match self.ends {
+        let (address, hello, running) = back.back(peers).await?;
+        let mut called = async |address: &str, running: Vec<Running>| {
+            let bus = open(address)?;
+            let answer = call(&bus, hello.tool, hello.args).await;
+            leaving.spawn_local(async move {
+                bus.shutdown().await;
+                drop(running);
+            });
+            let answer = answer.map_err(|failure| broken(self.name, &failure))?;
+            Ok::<_, Failed>(answer.as_str().to_owned())
+        };
+        let answer = match &self.ends {
             How::Peer(fixture) => {
-                let bus = open(&peers.serving(fixture, &address))?;
-                let answer = call(&bus, hello.tool, hello.args).await;
-                leaving.spawn_local(async move { bus.shutdown().await });
-                let answer = answer.map_err(|failure| broken(self.name, &failure))?;
-                answer.as_str().to_owned()
+                called(&peers.serving(fixture, &address), running.into_iter().collect()).await?
+            }
+            How::Meets(place) => {
+                let (address, front) = place.serve(peers.program(), &address).await?;
+                called(&address, running.into_iter().chain([front]).collect()).await?
             }
             How::Own(ends) => {
                 let late = || {

@@ -1,6 +1,6 @@
 //! The programs of the tour: this one, started as others would start it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fs, io, process};
 
 use toolbus_check::fixture::Fixture;
@@ -27,6 +27,11 @@ impl Peers {
         let folder = env::temp_dir().join(format!("toolbus-demo-{}", process::id()));
         fs::create_dir_all(&folder).map_err(cannot)?;
         Ok(Peers { program: program.to_string_lossy().into_owned(), folder })
+    }
+
+    /// Where what is started may write.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Where this program is.

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use toolbus::bus::journal::read::{self, Lines};
+use toolbus_proto::page::CallFilter;
 
-use super::filter::Filter;
+use super::filter::taken;
 use super::rows::Rows;
 use super::{Bad, cannot_read};
 use crate::args::Globals;
@@ -22,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const LINES_AT_ONCE: usize = 10_000;
 
 /// What is there, and what comes, until a signal.
-pub(super) fn follow(path: &Path, filter: &Filter, globals: &Globals) -> Result<(), Failed> {
+pub(super) fn follow(path: &Path, filter: &CallFilter, globals: &Globals) -> Result<(), Failed> {
     let mut rows = Rows::new(globals);
     let mut bad = Bad::default();
     let ended = runtime::block_on(async {
@@ -30,7 +31,7 @@ pub(super) fn follow(path: &Path, filter: &Filter, globals: &Globals) -> Result<
         let mut following = Following::default();
         loop {
             let read = following.read(path, |line| {
-                bad.or_entry(line, |entry, line| match filter.takes(entry) {
+                bad.or_entry(line, |entry, line| match taken(filter, entry) {
                     true => rows.add(entry, line),
                     false => Ok(()),
                 })

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use toolbus::bus::journal::read::{self, Entry, Lines};
 
-use self::filter::{Filter, Since};
+use toolbus_proto::page::Since;
+
+use self::filter::taken;
 use self::rows::Rows;
 use self::stats::Stats;
 use crate::args::{Globals, value};
@@ -35,6 +37,7 @@ use crate::stdio::{self, Terminal as _};
 Examples:
   toolbus log --since 10m
   toolbus log --outcome failure --back weather
+  toolbus log --caller ann
   toolbus log --slower 500ms --json calls.jsonl
   toolbus log --follow
   toolbus log --stats --since 2026-11-16T00:00:00Z")]
@@ -51,8 +54,17 @@ pub(crate) struct LogArgs {
     /// Only calls that ended so: ok, failure (any), or a kind like timed_out; may repeat
     #[arg(long, value_name = "OUTCOME", value_parser = filter::outcome)]
     outcome: Vec<String>,
+    /// Only calls of this caller, `-` for those of none; may repeat
+    #[arg(long, value_name = "NAME")]
+    caller: Vec<String>,
+    /// Only calls that came by this front; may repeat
+    #[arg(long, value_name = "NAME")]
+    front: Vec<String>,
+    /// Only calls that are a part of this trace, by its id
+    #[arg(long, value_name = "ID")]
+    trace: Option<String>,
     /// Only calls that ended since then: a time ago (`10m`, `2h`), or a time of RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = filter::since)]
+    #[arg(long, value_name = "TIME", value_parser = Since::parse)]
     since: Option<Since>,
     /// Only calls that took longer, e.g. `250ms`
     #[arg(long, value_name = "TIME", value_parser = value::duration)]
@@ -66,7 +78,7 @@ pub(crate) struct LogArgs {
 }
 
 pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<(), Failed> {
-    let filter = Filter::new(args);
+    let filter = filter::of(args);
     let path = match &args.path {
         Some(path) => path.clone(),
         None => configured(globals)?,
@@ -84,7 +96,7 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<(), Failed> {
     if args.stats {
         let mut stats = Stats::default();
         each(&path, files, &mut bad, |entry, _| {
-            if filter.takes(entry) {
+            if taken(&filter, entry) {
                 stats.add(entry);
             }
             Ok(())
@@ -93,7 +105,7 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<(), Failed> {
     } else {
         let mut rows = Rows::new(globals);
         each(&path, files, &mut bad, |entry, line| {
-            if filter.takes(entry) { rows.add(entry, line) } else { Ok(()) }
+            if taken(&filter, entry) { rows.add(entry, line) } else { Ok(()) }
         })?;
         rows.finish()?;
     }
@@ -104,7 +116,7 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<(), Failed> {
 /// The journal that the config names.
 fn configured(globals: &Globals) -> Result<PathBuf, Failed> {
     let hint = "name a journal: `toolbus log PATH`";
-    let Found { path, config } = config::read(globals.config.as_deref())?.ok_or_else(|| {
+    let Found { path, config, .. } = config::read(globals.config.as_deref())?.ok_or_else(|| {
         let usual = config::USUAL;
         Failed::usage(format!("no PATH is given, and there is no `{usual}` here or above"))
             .hint(hint)

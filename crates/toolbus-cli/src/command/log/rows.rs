@@ -71,7 +71,7 @@ impl Rows {
             &outcome,
             &size(entry.bytes.r#in),
             &size(entry.bytes.out),
-            &printable(&entry.front),
+            &printable(&entry.origin()),
             &printable(&entry.name()),
         );
         self.text.push_str(&row);

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
-use toolbus::address::Place;
+use toolbus::address::{Address, Place};
 use toolbus::bus::config::FrontConfig;
 use toolbus::bus::{Bus, LIST_TIMEOUT};
-use toolbus::peer::{FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+use toolbus::peer::{Circumstances, FrontError, FrontKind, FrontPlan, Listening, RunningFront};
+use toolbus_engine::transport::tls::ServerTls;
 use toolbus_proto::tool::ToolName;
 
 use crate::exit::Exit;
@@ -20,21 +21,33 @@ use crate::{logging, stderr};
 /// A front that could be opened.
 pub(super) struct Plan {
     config: FrontConfig,
+    circumstances: Circumstances,
     plan: FrontPlan,
 }
 
 impl Plan {
     /// Checks all that can be checked before it listens.
-    pub(super) fn of(config: &FrontConfig) -> Result<Plan, Failed> {
+    pub(super) fn of(config: &FrontConfig, circumstances: Circumstances) -> Result<Plan, Failed> {
         let FrontConfig { name, serve, settings, .. } = config;
         let Some(kind) = serve.kind().front() else {
             return Err(Failed::usage(format!(
                 "`front.{name}.serve`: nothing can be served at `{serve}`"
             )));
         };
-        let plan = kind.plan(serve, settings);
-        let plan = plan.map_err(|error| failed(&format!("front.{name}"), error))?;
-        Ok(Plan { config: config.clone(), plan })
+        let table = format!("front.{name}");
+        let circumstances = Circumstances {
+            called: Some(table.clone()),
+            is_closed: config.is_closed(),
+            ..circumstances
+        };
+        let plan = kind.plan(serve, settings, circumstances.clone());
+        let plan = plan.map_err(|error| failed(&table, error))?;
+        Ok(Plan { config: config.clone(), circumstances, plan })
+    }
+
+    /// What it was made of.
+    pub(super) fn parts(&self) -> (FrontConfig, Circumstances) {
+        (self.config.clone(), self.circumstances.clone())
     }
 
     pub(super) fn config(&self) -> &FrontConfig {
@@ -45,7 +58,11 @@ impl Plan {
 /// A front that listens.
 pub(super) struct Front {
     config: FrontConfig,
+    /// What people were told when it listened.
+    line: Option<String>,
     running: RunningFront,
+    /// By what it shows itself.
+    tls: Option<ServerTls>,
     serving: JoinHandle<()>,
     /// It is to end: that it does is nothing to tell.
     is_leaving: Rc<Cell<bool>>,
@@ -61,11 +78,16 @@ impl Front {
         number: u64,
         breaking: &mpsc::UnboundedSender<Failed>,
     ) -> Result<Front, Failed> {
-        let Plan { config, plan } = plan;
+        let Plan { config, plan, .. } = plan;
         let opened = plan(bus_of(&config, bus), number).await;
         let table = format!("front.{}", config.name);
-        let Listening { line, front, serving } = opened.map_err(|error| failed(&table, error))?;
-        stderr::write(&logging::announcement(&line));
+        let Listening { line, later, front, tls, serving } =
+            opened.map_err(|error| failed(&table, error))?;
+        let say = |line: String| stderr::write(&logging::announcement(&line));
+        line.clone().into_iter().for_each(say);
+        if let Some(later) = later {
+            drop(spawn_local(async move { later.await.into_iter().for_each(say) }));
+        }
         let breaking = breaking.clone();
         let is_leaving = Rc::new(Cell::new(false));
         let is_expected = is_leaving.clone();
@@ -76,7 +98,12 @@ impl Front {
                 let _ = breaking.send(failed(&table, error));
             }
         });
-        Ok(Front { config, running: front, serving, is_leaving })
+        Ok(Front { config, line, running: front, tls, serving, is_leaving })
+    }
+
+    /// By what it shows itself, if it is at this address.
+    pub(super) fn tls_at(&self, serve: &Address) -> Option<ServerTls> {
+        self.tls.as_ref().filter(|_| self.config.serve == *serve).cloned()
     }
 
     /// Its name in the config.
@@ -84,10 +111,23 @@ impl Front {
         &self.config.name
     }
 
-    /// Is it all that `plan` wants, but perhaps for its name?
+    /// What people were told when it listened.
+    pub(super) fn line(&self) -> Option<&str> {
+        self.line.as_deref()
+    }
+
+    /// Where it listens, by what was said of it.
+    pub(super) fn place(&self) -> Option<(String, String)> {
+        Some((self.config.name.clone(), self.line.clone()?))
+    }
+
+    /// Is it all that `plan` wants, but perhaps for its name, and for whom it is and what they are
+    /// shown?
     pub(super) fn is_set_up_as(&self, plan: &Plan) -> bool {
-        let FrontConfig { name: _, serve, list_timeout, settings } = &self.config;
+        let FrontConfig { serve, list_timeout, search, always, settings, .. } = &self.config;
         *serve == plan.config.serve
+            && *search == plan.config.search
+            && *always == plan.config.always
             && *settings == plan.config.settings
             && *list_timeout == plan.config.list_timeout
     }
@@ -97,7 +137,7 @@ impl Front {
         let kind = self.config.serve.kind();
         let passes_through = |bus: &Bus| {
             kind.front().is_some_and(FrontKind::passes_through)
-                && bus.native_wire() == Some(kind.wire())
+                && bus.lone_wire() == Some(kind.wire())
         };
         match (passes_through(before), passes_through(after)) {
             (false, false) => true,
@@ -126,13 +166,16 @@ impl Front {
         }
     }
 
-    /// It is called so from now on.
-    pub(super) fn rename(&mut self, name: &str) {
-        name.clone_into(&mut self.config.name);
+    /// It is set up so from now on: what differs needs no other listener.
+    pub(super) fn take_over(&mut self, config: &FrontConfig) {
+        self.config.clone_from(config);
     }
 
     /// Does it listen where `config` wants to?
     pub(super) fn is_in_the_way_of(&self, config: &FrontConfig) -> bool {
+        if !self.config.serve.kind().front().is_none_or(FrontKind::takes_its_address) {
+            return false;
+        }
         match (self.config.serve.place(), config.serve.place()) {
             (Place::Unix(ours), Place::Unix(theirs)) => ours == theirs,
             // Hosts may have several names; ports of the system's choice are never the same.
@@ -164,7 +207,8 @@ impl Front {
 /// The bus as a front of this config has it.
 fn bus_of(config: &FrontConfig, bus: &Bus) -> Bus {
     let list_timeout = config.list_timeout.unwrap_or(LIST_TIMEOUT);
-    bus.clone().for_front(&config.name).listing_within(list_timeout)
+    let bus = bus.clone().at_front(config).listing_within(list_timeout);
+    bus.searched(config.search, config.always.as_deref())
 }
 
 /// A front that takes no client any more.

@@ -2,11 +2,14 @@
 
 mod admin;
 mod front;
+mod socket;
+mod sockets;
 
 use std::convert::Infallible;
 use std::mem;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
@@ -17,14 +20,16 @@ use toolbus::bus::config::{Config, JournalConfig};
 use toolbus::bus::journal::Journal;
 use toolbus::bus::lenient::{SLOW, forget_left_out, is_back, left_out};
 use toolbus::bus::observe::Observer;
+use toolbus::bus::run::{RunSocket, Stamp};
 use toolbus::bus::{Bus, Listed};
-use toolbus::peer::{PeerKind, Registry};
+use toolbus::peer::{Circumstances, PeerKind, Registry};
 use toolbus_proto::tool::Failure;
 
 use self::admin::Pages;
 use self::front::{Draining, Front, Plan};
+use self::sockets::Sockets;
 use super::wire::{self, WireFace};
-use crate::args::peer::RefusedArgs;
+use crate::args::peer::{FreshArgs, RefusedArgs};
 use crate::args::{Globals, value};
 use crate::config::{self, Found};
 use crate::exit::Exit;
@@ -32,6 +37,7 @@ use crate::failed::Failed;
 use crate::logging::{self, DONE};
 use crate::peers::{learn_wires, not_opened, with_meant};
 use crate::runtime::{self, Hangup, Hangups, Signals};
+use crate::service::Service;
 use crate::{spans, stderr};
 
 /// What the last calls of a front have when we end.
@@ -53,7 +59,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// out with a warning, and tried again with the next list or call.
 ///
 /// With `[admin]` in the config, `/healthz`, `/readyz` and `/metrics` are answered over HTTP, on
-/// a port of their own.
+/// a port of their own, and so is a live page, which `toolbus page` finds.
 ///
 /// SIGHUP reads the config again. Backs and fronts that are set up as before go on as they
 /// are; a back that has changed or is gone keeps its calls until they end or time out, and new
@@ -72,6 +78,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", value_parser = value::duration_or_none,
           allow_negative_numbers = true)]
     list_timeout: Option<Duration>,
+    #[command(flatten)]
+    fresh: FreshArgs,
+    /// Let no command use what runs here: `toolbus call` and others start their own
+    #[arg(long)]
+    no_run_socket: bool,
 }
 
 fn examples() -> String {
@@ -91,13 +102,24 @@ fn front_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
     args.refused.check()?;
-    let asked = Asked { globals, list_timeout: args.list_timeout };
-    let wanted = Wanted::read(&asked)?;
+    let service = Rc::new(Service::of_process()?);
+    let asked = Asked {
+        globals,
+        list_timeout: args.list_timeout,
+        is_fresh: args.fresh.fresh,
+        service: &service,
+    };
+    let wanted = Wanted::read(&asked, &[])?;
     spans::say_if_missing();
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
-        let mut running = Running::nothing()?;
+        let mut running = Running::nothing(!args.no_run_socket)?;
+        // To the very end: it is told as well that the last calls go on.
+        let telling = service.keep_telling();
         let Err(ended) = serve(&mut running, wanted, &mut signals, &asked).await;
+        if ended.report.is_none() {
+            service.stopping();
+        }
         running.hurry();
         let fronts = running.stop_fronts();
         let abort: Vec<_> = fronts.iter().map(JoinHandle::abort_handle).collect();
@@ -111,6 +133,7 @@ pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         };
         let is_orderly = signals.or_kill(goodbye, kill).await;
         running.pages.stop().await;
+        telling.iter().for_each(JoinHandle::abort);
         match ended.exit {
             Exit::Done if !is_orderly => Err(Failed::quietly(Exit::Terminated)),
             _ => Err(ended),
@@ -130,6 +153,7 @@ async fn serve(
         begun = running.begin(wanted) => begun?,
         exit = signals.next() => return Err(Failed::quietly(exit.of_listener())),
     }
+    running.tell_ready(asked.service);
     loop {
         tokio::select! {
             hangup = hangups.next() => match hangup {
@@ -145,8 +169,12 @@ async fn serve(
             },
             exit = signals.next() => return Err(Failed::quietly(exit.of_listener())),
         }
+        asked.service.reloading();
         tokio::select! {
-            () = running.reload(asked) => {}
+            taken = running.reload(asked) => match taken {
+                Ok(()) => running.tell_ready(asked.service),
+                Err(why) => asked.service.not_reloaded(&why),
+            },
             exit = signals.next() => return Err(Failed::quietly(exit.of_listener())),
         }
     }
@@ -157,6 +185,10 @@ struct Asked<'a> {
     globals: &'a Globals,
     /// About fronts that say nothing of it.
     list_timeout: Option<Duration>,
+    /// All backs are asked at the start.
+    is_fresh: bool,
+    /// Who started us.
+    service: &'a Service,
 }
 
 /// What the config asks for, checked as far as it can be before anything is opened.
@@ -164,15 +196,29 @@ struct Wanted {
     config: Config,
     fronts: Vec<Plan>,
     admin: Option<AdminPlan>,
+    source: ConfigSource,
+    sockets: Sockets,
+    /// By what commands see whether they have the same.
+    stamp: Option<Stamp>,
+}
+
+/// Where a config comes from.
+struct ConfigSource {
+    path: PathBuf,
+    text: String,
+    loaded: SystemTime,
 }
 
 impl Wanted {
-    fn read(asked: &Asked<'_>) -> Result<Wanted, Failed> {
+    /// These fronts serve already, if any do.
+    fn read(asked: &Asked<'_>, running: &[&Front]) -> Result<Wanted, Failed> {
         let found = config::read(asked.globals.config.as_deref())?;
-        let Found { path, mut config } = found.ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             Failed::usage(format!("there is no `{}` here or above", config::USUAL))
                 .hint("name a config by `--config FILE`; `toolbus init` writes one")
         })?;
+        let stamp = found.stamp();
+        let Found { path, text, mut config, .. } = found;
         if config.fronts.is_empty() {
             let hint = front_examples().next().map(|(name, serve)| {
                 format!("add one: `[front.{name}]` and under it `serve = \"{serve}\"`")
@@ -180,29 +226,62 @@ impl Wanted {
             let failed = Failed::usage(format!("`{}` names no fronts", path.display()));
             return Err(failed.hint_if_any(hint));
         }
+        config.locking.is_fresh |= asked.is_fresh;
         for front in &mut config.fronts {
             front.list_timeout = front.list_timeout.or(asked.list_timeout);
         }
+        let sockets = Sockets::of(asked.service.sockets(), &config);
         let mut wrong = Vec::new();
-        let plans = config.fronts.iter().map(Plan::of);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let plans = config.fronts.iter().map(|front| {
+            let circumstances = Circumstances {
+                folder: folder.to_owned(),
+                socket: sockets.of_front(&front.name),
+                tls: running.iter().find_map(|running| running.tls_at(&front.serve)),
+                ..Circumstances::default()
+            };
+            Plan::of(front, circumstances)
+        });
         let fronts = plans.filter_map(|plan| plan.map_err(|failed| wrong.push(failed)).ok());
         let fronts = fronts.collect();
         let admin = admin::plan(&config).unwrap_or_else(|failed| {
             wrong.push(failed);
             None
         });
-        match wrong.len() {
-            0 => {}
-            1 => return Err(wrong.remove(0)),
-            _ => return Err(Failed::several(&format!("`{}`", path.display()), &wrong)),
+        match running {
+            [] => wrong.extend(sockets.mistakes()),
+            // Who serves goes on.
+            _ => sockets.mistakes().for_each(|it| tracing::warn!("{}", it.message())),
         }
-        Ok(Wanted { config: config.for_many_clients(), fronts, admin })
+        if !wrong.is_empty() {
+            return Err(Failed::several(wrong));
+        }
+        let source = ConfigSource { path, text, loaded: SystemTime::now() };
+        Ok(Wanted { config: config.for_many_clients(), fronts, admin, source, sockets, stamp })
     }
+}
+
+/// What is wrong with fronts and pages that can be known before they listen, each with the table that
+/// asks for it: what would end us with 2.
+///
+/// Paths are relative to `folder`.
+pub(super) fn mistakes(config: &Config, folder: &Path) -> Vec<(String, Failed)> {
+    let fronts = config.fronts.iter().map(|front| {
+        let table = format!("front.{}", front.name);
+        let folder = folder.to_owned();
+        let circumstances = Circumstances { folder, ..Circumstances::default() };
+        (table, Plan::of(front, circumstances).err())
+    });
+    let pages = ("admin".to_owned(), admin::plan(config).err());
+    let wrong = fronts.chain([pages]).filter_map(|(table, failed)| Some((table, failed?)));
+    wrong.filter(|(_, failed)| failed.exit == Exit::Usage).collect()
 }
 
 /// The backs and fronts that run.
 struct Running {
     bus: Bus,
+    /// What it was made of.
+    config: Rc<Config>,
     journal: Option<Rc<Journal>>,
     fronts: Vec<Front>,
     /// How many fronts were ever opened.
@@ -223,6 +302,9 @@ struct Running {
     listens: watch::Sender<bool>,
     pages: Pages,
     spans: Option<Rc<dyn Observer>>,
+    /// Is there to be a run socket?
+    has_socket: bool,
+    socket: Option<RunSocket>,
 }
 
 /// Backs that are no longer in the config.
@@ -246,11 +328,12 @@ enum Change {
 }
 
 impl Running {
-    fn nothing() -> Result<Running, Failed> {
+    fn nothing(has_socket: bool) -> Result<Running, Failed> {
         let bus = Bus::of_config(&Config::default()).map_err(|error| not_opened(&error))?;
         let (breaking, broken) = mpsc::unbounded_channel();
         Ok(Running {
             bus,
+            config: Rc::default(),
             journal: None,
             fronts: Vec::new(),
             opened: 0,
@@ -264,6 +347,8 @@ impl Running {
             listens: watch::Sender::new(false),
             pages: Pages::default(),
             spans: spans::observer(),
+            has_socket,
+            socket: None,
         })
     }
 
@@ -279,48 +364,67 @@ impl Running {
     /// Opens everything for the first time. A front that cannot be opened is the end.
     async fn begin(&mut self, wanted: Wanted) -> Result<(), Failed> {
         learn_wires(&wanted.config, SLOW).await;
-        let (_, unserved) = self.lead_to_backs(&wanted.config, wanted.admin).await?;
+        let (_, unserved) = self.lead_to_backs(&wanted).await?;
         if let Some(failed) = unserved {
             return Err(failed);
         }
         self.look_for_missing();
         let _ = tokio::time::timeout(SLOW, self.looking.join_next()).await;
+        if let Some(stamp) = wanted.stamp.filter(|_| self.has_socket) {
+            self.socket = socket::open(stamp, &self.bus).await;
+        }
         for plan in wanted.fronts {
             self.opened += 1;
             let front = Front::open(plan, &self.bus, self.opened, &self.breaking).await?;
-            self.pages.listens(front.name());
+            self.pages.listens(front.name(), front.line());
             self.fronts.push(front);
+            self.tell_fronts();
         }
         self.pages.announce();
         self.listens.send_replace(true);
         Ok(())
     }
 
-    /// Reads the config again. What is wrong is told, and does not end us.
-    async fn reload(&mut self, asked: &Asked<'_>) {
-        let followed = match Wanted::read(asked) {
-            Ok(wanted) => {
+    /// Tells who started us what is served.
+    fn tell_ready(&self, service: &Service) {
+        service.ready(self.config.fronts.len(), self.config.backs.len());
+    }
+
+    /// Reads the config again. What is wrong is told, and does not end us: then it is why the config
+    /// was not taken.
+    async fn reload(&mut self, asked: &Asked<'_>) -> Result<(), String> {
+        let fronts: Vec<_> = self.fronts.iter().chain(&self.held).collect();
+        let followed = match Wanted::read(asked, &fronts) {
+            Ok(mut wanted) => {
                 learn_wires(&wanted.config, SLOW).await;
-                self.follow(wanted, asked).await
+                let stamp = wanted.stamp.take();
+                let followed = self.follow(wanted, asked).await;
+                if let (Ok(()), Some(socket), Some(stamp)) = (&followed, &self.socket, stamp) {
+                    socket.lead_to(self.bus.clone(), stamp);
+                }
+                followed
             }
             Err(failed) => Err(failed),
         };
         if let Err(failed) = followed {
+            let why = failed.message();
             failed.told(asked.globals);
             tracing::warn!("the config was not taken: everything stays as it was");
-            return;
+            return Err(why);
         }
         let until = Instant::now() + OPENED_SOON;
         while let Ok(Some(Ok(opened))) = timeout_at(until, self.opening.join_next()).await {
             self.settle(opened, asked);
         }
+        self.tell_fronts();
         self.pages.announce();
         tracing::warn!(target: DONE, "the config was read again");
+        Ok(())
     }
 
     /// Becomes what is wanted, at once: no call, client or back is waited for.
     async fn follow(&mut self, wanted: Wanted, asked: &Asked<'_>) -> Result<(), Failed> {
-        let (before, unserved) = self.lead_to_backs(&wanted.config, wanted.admin).await?;
+        let (before, unserved) = self.lead_to_backs(&wanted).await?;
         if let Some(failed) = unserved {
             failed.told(asked.globals);
         }
@@ -338,9 +442,9 @@ impl Running {
             match fronts.iter().position(|front| front.is_set_up_as(&plan)) {
                 Some(same) => {
                     let mut front = fronts.swap_remove(same);
-                    front.rename(&plan.config().name);
+                    front.take_over(plan.config());
                     front.lead_to(&self.bus);
-                    self.pages.listens(front.name());
+                    self.pages.listens(front.name(), front.line());
                     self.fronts.push(front);
                 }
                 None => to_open.push(plan),
@@ -370,23 +474,26 @@ impl Running {
 
     /// Takes the backs of this config, with those who watch their calls: the backs of before, and
     /// why the pages of `[admin]` cannot be where they are wanted.
-    async fn lead_to_backs(
-        &mut self,
-        config: &Config,
-        admin: Option<AdminPlan>,
-    ) -> Result<(Bus, Option<Failed>), Failed> {
+    async fn lead_to_backs(&mut self, wanted: &Wanted) -> Result<(Bus, Option<Failed>), Failed> {
+        let Wanted { config, admin, source, sockets, .. } = wanted;
+        let (admin, passed) = (admin.clone(), sockets.of_admin.clone());
         let bus = self.bus.reloaded(config).map_err(|error| not_opened(&error))?;
         // A file that cannot be opened is told before anything changes.
         let journal = self.journal_of(config.journal.as_ref())?;
         // Before the backs are opened: who looks sees how far the start has come.
         let names = config.fronts.iter().map(|front| front.name.clone()).collect();
-        let unserved = self.pages.follow(admin, &bus, names).await.err();
+        let unserved = self.pages.follow(admin, passed, &bus, names, config, source).await.err();
+        self.pages.count_callers(config);
         self.journal = journal;
         let journal = self.journal.clone().map(|journal| journal as Rc<dyn Observer>);
         // Last, so that they count what the journal makes of a call.
         let spans = self.spans.clone();
-        let all = [journal, spans, self.pages.metrics()];
-        let bus = bus.observed_only_by(all.into_iter().flatten());
+        let others: Rc<[_]> =
+            [journal, spans, self.pages.metrics()].into_iter().flatten().collect();
+        self.pages.call_on(&bus, &others);
+        let all = others.iter().cloned().chain(self.pages.observer());
+        let bus = bus.observed_only_by(all);
+        self.config = Rc::new(config.clone());
         Ok((mem::replace(&mut self.bus, bus), unserved))
     }
 
@@ -410,7 +517,7 @@ impl Running {
         let (bus, number, breaking) = (self.bus.clone(), self.opened, self.breaking.clone());
         let leaving: Vec<_> = self.draining.iter().map(Draining::watch).collect();
         self.opening.spawn_local(async move {
-            let config = plan.config().clone();
+            let (config, circumstances) = plan.parts();
             let name = config.name.clone();
             let mut plan = Ok(plan);
             let front = loop {
@@ -421,7 +528,7 @@ impl Running {
                 match opened {
                     Err(_) if !leaving.iter().all(AbortHandle::is_finished) => {
                         tokio::time::sleep(LOOK_AGAIN).await;
-                        plan = Plan::of(&config);
+                        plan = Plan::of(&config, circumstances.clone());
                     }
                     opened => break opened,
                 }
@@ -437,7 +544,7 @@ impl Running {
         let held = held.map(|at| self.held.swap_remove(at));
         match front {
             Ok(front) => {
-                self.pages.listens(front.name());
+                self.pages.listens(front.name(), front.line());
                 self.fronts.push(front);
                 self.draining
                     .extend(held.map(|held| held.drain(self.bus.patience() * DRAINED_WITHIN)));
@@ -446,10 +553,18 @@ impl Running {
                 failed.told(asked.globals);
                 if let Some(held) = held {
                     tracing::warn!("`front.{name}` goes on as it was");
-                    self.pages.listens(held.name());
+                    self.pages.listens(held.name(), held.line());
                     self.fronts.push(held);
                 }
             }
+        }
+        self.tell_fronts();
+    }
+
+    /// Commands that ask are told where the fronts listen.
+    fn tell_fronts(&self) {
+        if let Some(socket) = &self.socket {
+            socket.set_fronts(self.fronts.iter().filter_map(Front::place).collect());
         }
     }
 
@@ -470,12 +585,14 @@ impl Running {
     /// Asks all backs for their tools, and tells which cannot be reached.
     fn look_for_missing(&mut self) {
         let (bus, mut listens) = (self.bus.clone(), self.listens.subscribe());
+        let config = self.config.clone();
         // A back that is still waited for under the last config is of no interest any more.
         self.looking = JoinSet::new();
         forget_left_out();
         self.looking.spawn_local(async move {
             let listed = bus.list().await;
             warn_of_missing(&bus, &listed);
+            warn_of_views(&bus, &config, &listed);
             for Listed { back, address, tools } in &listed {
                 if let Err(failure) = tools {
                     tell_of_wire(back, address, failure);
@@ -495,9 +612,12 @@ impl Running {
         self.opening.abort_all();
         let names = self.fronts.iter().map(|front| front.name().to_owned()).collect();
         self.pages.part(&self.bus, names);
+        // Commands come here no more before anything else ends.
+        let socket = self.socket.take().and_then(|socket| socket.stop(LAST_CALLS));
         let fronts = self.fronts.drain(..).chain(self.held.drain(..)).map(Front::stop);
         let draining = self.draining.drain(..).map(|draining| draining.hurry(LAST_CALLS));
-        fronts.chain(draining).collect()
+        let fronts = socket.into_iter().chain(fronts);
+        fronts.chain(draining).chain(self.pages.last_calls()).collect()
     }
 
     /// The buses that were not told goodbye yet.
@@ -543,6 +663,20 @@ fn warn_of_missing(bus: &Bus, listed: &[Listed]) {
     for front in Registry::default().wires().filter_map(PeerKind::front) {
         // Says which names fall together there.
         let _ = front.name_tools(bus.clone()).offer(listed);
+    }
+}
+
+/// Tells what of views and limits is surely not meant, and which names fall together in a view.
+fn warn_of_views(bus: &Bus, config: &Config, listed: &[Listed]) {
+    for view in &config.views {
+        for warning in bus.view_told(view, listed).warnings {
+            tracing::warn!("{warning}");
+        }
+    }
+    for caller in &config.callers {
+        for warning in bus.limits_told(caller, listed) {
+            tracing::warn!("{warning}");
+        }
     }
 }
 

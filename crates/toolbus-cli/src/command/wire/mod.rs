@@ -3,6 +3,7 @@
 mod godex;
 mod mcp;
 mod mediocre;
+mod nats;
 mod oracle;
 mod orchard;
 mod orchestra;
@@ -12,20 +13,30 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, FromArgMatches, Subcommand};
+use toolbus::bus::Bus;
 use toolbus::bus::back::LocalFuture;
 use toolbus::peer::decode::Decoding;
 use toolbus::peer::{PeerKind, Registry};
 use toolbus_check::fixture::Probe;
+use toolbus_engine::child::Running;
 use toolbus_proto::tool::Wire;
 
 use crate::args::Globals;
 use crate::args::groups::{self, Group};
 use crate::clients::ClientConfigs;
 use crate::failed::Failed;
+use crate::peers::Peers;
 
 /// All of them, in the order in which they are listed.
-pub(crate) static FACES: [&dyn WireFace; 6] =
-    [&oracle::FACE, &mediocre::FACE, &mcp::FACE, &orchard::FACE, &orchestra::FACE, &godex::FACE];
+pub(crate) static FACES: [&dyn WireFace; 7] = [
+    &oracle::FACE,
+    &mediocre::FACE,
+    &mcp::FACE,
+    &orchard::FACE,
+    &orchestra::FACE,
+    &godex::FACE,
+    &nats::FACE,
+];
 
 /// What the command line says about one wire, and its own command.
 pub(crate) trait WireFace: Sync {
@@ -68,6 +79,16 @@ pub(crate) trait WireFace: Sync {
         None
     }
 
+    /// What a peer of it has besides tools, by kind, and how much of it.
+    fn has_besides<'a>(
+        &'a self,
+        _bus: &'a Bus,
+        _peers: &'a Peers,
+        _globals: &'a Globals,
+    ) -> LocalFuture<'a, Vec<(&'static str, usize)>> {
+        Box::pin(async { Vec::new() })
+    }
+
     /// The name under which the program has this command alone, if there is one.
     fn program(&self) -> Option<&'static str> {
         None
@@ -80,6 +101,11 @@ pub(crate) trait WireFace: Sync {
 
     /// Its ends in the tour, where this program is no peer of it as it is of others.
     fn ends(&self) -> Option<&'static dyn Ends> {
+        None
+    }
+
+    /// Where its ends meet in the tour, if neither starts the other.
+    fn meeting(&self) -> Option<&'static dyn Meeting> {
         None
     }
 
@@ -106,6 +132,23 @@ pub(crate) trait Ends: Sync {
         address: &'a str,
         hello: Probe,
     ) -> LocalFuture<'a, Result<String, Failed>>;
+}
+
+/// A wire whose fronts and backs meet at a server that is neither.
+pub(crate) trait Meeting: Sync {
+    /// Finds such a server, or starts one that may use this folder; why there is none otherwise.
+    fn open<'a>(&self, folder: &'a Path) -> LocalFuture<'a, Result<Box<dyn MeetingPlace>, String>>;
+}
+
+/// A server at which they meet, as long as this is kept.
+pub(crate) trait MeetingPlace {
+    /// Makes `program` serve the tools at `served` there, as long as it is kept running, and gives
+    /// the address at which they are called.
+    fn serve<'a>(
+        &'a self,
+        program: &'a str,
+        served: &'a str,
+    ) -> LocalFuture<'a, Result<(String, Running), Failed>>;
 }
 
 /// Commands that a wire has besides the one of its face.

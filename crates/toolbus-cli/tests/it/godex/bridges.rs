@@ -11,9 +11,9 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use toolbus::address::Purpose;
 use toolbus::bus::Bus;
-use toolbus::engine::calls::Inbox;
 use toolbus::peer::Registry;
 use toolbus_check::fixture::{Capability, FIXTURES, Fixture};
+use toolbus_engine::calls::Inbox;
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind};
@@ -28,7 +28,7 @@ use crate::matrix::harness::{
     quiet_behind, same,
 };
 
-const GODEX: &str = "godex";
+pub(crate) const GODEX: &str = "godex";
 /// How often a tool is called behind one that was given up.
 const TRIES: usize = 3;
 const LIMITS: &[(Capability, &str)] = &[
@@ -49,7 +49,7 @@ const LIMITS: &[(Capability, &str)] = &[
 ];
 
 /// What is called of a back: a tool, its arguments and its answer.
-struct Probes {
+pub(crate) struct Probes {
     hello: [&'static str; 3],
     fails: [&'static str; 2],
     /// Its text and those around it, in arguments.
@@ -68,7 +68,7 @@ const ASK: Probes = Probes {
     sleeps: ["ask", r#"{"prompt":"wait for ever"}"#],
 };
 
-fn probes_of(fixture: &Fixture) -> Probes {
+pub(crate) fn probes_of(fixture: &Fixture) -> Probes {
     let hello = fixture.hello;
     Probes {
         hello: [hello.tool, hello.args, hello.answer],
@@ -79,7 +79,7 @@ fn probes_of(fixture: &Fixture) -> Probes {
 }
 
 /// A model as the prompt wants it; what is not one of these is echoed.
-fn child(scratch: &Scratch, program: &str) -> String {
+pub(crate) fn child(scratch: &Scratch, program: &str) -> String {
     let script = format!(
         r#"case "$*" in
         *"out of luck"*) echo '{{"type":"error","message":"out of luck"}}'; exit 1;;
@@ -127,8 +127,14 @@ pub(crate) async fn cells(
 }
 
 /// `ask` behind a front.
-struct Ask {
+pub(crate) struct Ask {
     is_in_vain: bool,
+}
+
+impl Ask {
+    pub(crate) fn of(is_in_vain: bool) -> Ask {
+        Ask { is_in_vain }
+    }
 }
 
 impl Tries for Ask {
@@ -184,14 +190,13 @@ impl Tries for Ask {
 }
 
 /// The tool loop before a back: each call is a turn.
-fn row(back: &'static str, address: &str, probes: &Probes) -> Cell {
+pub(crate) fn row(back: &'static str, address: &str, probes: &Probes) -> Cell {
     let large = "x".repeat(LARGE);
     let large_args = [probes.large.1[0], &large, probes.large.1[1]].concat();
     let nested = format!(r#"{{"arguments":{NESTED}}}"#);
     let some = format!(r#"{{"arguments":{{"Some":{NESTED}}}}}"#);
     let (tools, outputs) = run_loop(
-        address,
-        &[],
+        &["--tools-from", address],
         &[
             (probes.hello[0], probes.hello[1]),
             (probes.fails[0], probes.fails[1]),
@@ -204,13 +209,13 @@ fn row(back: &'static str, address: &str, probes: &Probes) -> Cell {
     // A tool that is given up in time, and then another on the same connection.
     let short = format!("{}ms", SHORT.as_millis());
     let slow = [(probes.sleeps[0], probes.sleeps[1])];
-    let (_, late) = run_loop(address, &["--tool-timeout", &short], &slow);
+    let (_, late) = run_loop(&["--tools-from", address, "--tool-timeout", &short], &slow);
     // All calls of a run have one time-out, which the first waits for. On a slow machine some of
     // those behind it may run into it, too; all of them only if it was never taken back.
     let patient = format!("{}s", IN_VAIN.as_secs());
     let hellos = iter::repeat_n((probes.hello[0], probes.hello[1]), TRIES);
     let calls: Vec<_> = iter::once((probes.sleeps[0], probes.sleeps[1])).chain(hellos).collect();
-    let (_, cancelled) = run_loop(address, &["--tool-timeout", &patient], &calls);
+    let (_, cancelled) = run_loop(&["--tools-from", address, "--tool-timeout", &patient], &calls);
     let is_answer = |output: &&String| !matches!(told(output, probes.hello[2]), Carried::No(_));
     let behind = cancelled[1..].iter().find(is_answer).unwrap_or(&cancelled[1]);
 
@@ -259,9 +264,9 @@ fn told(output: &str, expected: &str) -> Carried {
     }
 }
 
-/// Has a model call these, one a turn; gives the names of the functions it was offered, and what
+/// Has a model that gets its tools as these words say call these, one a turn; gives the names of the functions it was offered, and what
 /// it was told of each call.
-fn run_loop(address: &str, words: &[&str], calls: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+pub(crate) fn run_loop(words: &[&str], calls: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
     let completed = r#"{"type":"response.completed"}"#;
     let turn = |(name, arguments): &(&str, &str)| {
         let arguments = Value::from(*arguments);
@@ -273,9 +278,9 @@ fn run_loop(address: &str, words: &[&str], calls: &[(&str, &str)]) -> (Vec<Strin
     let turns = calls.iter().map(turn).chain([Answer::events([completed])]).collect();
     let server = Server::start(turns);
     let url = server.url();
-    let usual = ["exec", "hi", "--json", "--tools-from", address, "--base-url", &url];
+    let usual = ["exec", "hi", "--json", "--base-url", &url];
     let page = Program::of(command(&[&usual, words].concat())).run();
-    assert_eq!(page.status.code(), Some(0), "{address}\n{}", page.stderr);
+    assert_eq!(page.status.code(), Some(0), "{words:?}\n{}", page.stderr);
     let asked = server.asked();
     let body: Value = serde_json::from_str(&asked[calls.len()].body).unwrap();
     let texts = |list: &Value, member: &str| -> Vec<String> {
@@ -283,6 +288,6 @@ fn run_loop(address: &str, words: &[&str], calls: &[(&str, &str)]) -> (Vec<Strin
         texts.map(str::to_owned).collect()
     };
     let outputs = texts(&body["input"], "output");
-    assert_eq!(outputs.len(), calls.len(), "{address}");
+    assert_eq!(outputs.len(), calls.len(), "{words:?}");
     (texts(&body["tools"], "name"), outputs)
 }

@@ -21,6 +21,8 @@ const ABOUT: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28
 /// What nobody asked for.
 const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"noise"}}"#;
 const STRAY: &str = r#"{"jsonrpc":"2.0","id":4242,"result":["0x1"]}"#;
+/// An event that says nothing: who says something is not quiet, and is listened to.
+const EMPTY: &str = r#"{"type":"response.in_progress"}"#;
 /// Heads of answers whose bodies end with the connection.
 const HTTP_JSON: &str =
     r"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n";
@@ -42,11 +44,19 @@ impl BadTool {
                 let called = [&["read-http", "if", "\"tools/call\"", "{"], &fault[..]].concat();
                 [called, vec!["}", "raw", HTTP_JSON, "answer", ABOUT]].concat()
             }
+            // It is asked by its words.
+            ("godex", _) => fault,
             (_, Carriage::Http) => [&["read-http"], &fault[..]].concat(),
             _ => [&["read"], &fault[..]].concat(),
         };
         let mut peer = None;
         let connect = match case.carriage {
+            // The steps take no more words.
+            Carriage::Stdio if case.wire == "godex" => {
+                let script = scratch.file("bad.sh");
+                fs::write(&script, format!("exec {}", command_line(&steps))).unwrap();
+                format!("godex+stdio:sh {script}")
+            }
             Carriage::Stdio => format!("{}+stdio:{}", case.wire, command_line(&steps)),
             Carriage::Tcp | Carriage::Http => {
                 let file = scratch.file("address");
@@ -82,6 +92,7 @@ fn fault(case: &Case) -> Vec<&'static str> {
         (Fault::Floods, "oracle", _) => vec!["forever", "{", "flood", "1000", STRAY, "}"],
         (Fault::Floods, "mcp", Carriage::Http) => vec!["forever", "{", "flood", "1000", EVENT, "}"],
         (Fault::Floods, "mcp", _) => vec!["forever", "{", "flood", "1000", NOTE, "}"],
+        (Fault::Floods, "godex", _) => vec!["forever", "{", "flood", "1000", EMPTY, "}"],
         // One value without an end.
         (Fault::Floods, ..) => {
             vec!["raw", "{\"res\":[", "forever", "{", "flood", "1000", "\"noise\",", "}"]

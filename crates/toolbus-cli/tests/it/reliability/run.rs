@@ -1,6 +1,7 @@
 //! One bad peer beside good ones: how they fare before and meanwhile.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
@@ -12,16 +13,16 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinSet, LocalSet};
 use toolbus::address::Purpose;
 use toolbus::bus::Bus;
-use toolbus::engine::calls::Inbox;
 use toolbus::peer::Registry;
 use toolbus::peer::settings::Settings;
+use toolbus_engine::calls::Inbox;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Outcome};
 use toolbus_testkit::patience::PATIENCE;
 use toolbus_testkit::process::Vitals;
 
 use super::stage::Stage;
-use super::{Carriage, Case, MEMORY_MAX, Side, alone, bad_callers};
+use super::{Carriage, Case, MEMORY_MAX, Side, alone, bad_callers, bad_models};
 
 /// How long the good calls go on.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +67,9 @@ const ENDS: [FailureKind; 5] = [
 ];
 
 pub(super) fn run(case: &Case, length: Length) -> Seen {
+    if case.is_model() {
+        return bad_models::run(case);
+    }
     if case.side == Side::Front && case.carriage == Carriage::Stdio {
         return alone::run(case);
     }
@@ -93,8 +97,9 @@ async fn beside(case: &Case, length: Length) -> Seen {
     let callers = match server.urls.get(1) {
         Some(url) => {
             let (url, ends) = (url.clone(), ends.clone());
+            let tool = if case.wire == "godex" { "bad.ask" } else { "bad.f" };
             // On a thread of their own, so that they keep the good caller from nothing.
-            Some(thread::spawn(move || call_bad_tool(&url, &ends, stopped)))
+            Some(thread::spawn(move || call_bad_tool(&url, tool, &ends, stopped)))
         }
         None => {
             crowd = bad_callers::crowd(case, caller_url, mark);
@@ -153,7 +158,12 @@ async fn measure(bus: &Bus, tool: &str, length: Length) -> Result<Rate, Failure>
 }
 
 /// Calls the bad tool again and again, first with little, then with much for it to read.
-fn call_bad_tool(url: &str, ends: &Arc<Mutex<Ends>>, mut stopped: oneshot::Receiver<()>) {
+fn call_bad_tool(
+    url: &str,
+    tool: &'static str,
+    ends: &Arc<Mutex<Ends>>,
+    mut stopped: oneshot::Receiver<()>,
+) {
     in_place(async {
         let mut callers = JoinSet::new();
         for caller in 0..BAD_CALLS {
@@ -161,7 +171,7 @@ fn call_bad_tool(url: &str, ends: &Arc<Mutex<Ends>>, mut stopped: oneshot::Recei
             callers.spawn_local(async move {
                 for turn in 0.. {
                     let bytes = if caller == 0 && turn == 0 { 1 } else { BAD_TEXT };
-                    let end = call(&bus, "bad.f", &"x".repeat(bytes)).await;
+                    let end = call(&bus, tool, &"x".repeat(bytes)).await;
                     let end =
                         end.map_or_else(|failure| format!("{:?}", failure.kind), |_| "done".into());
                     *ends.lock().unwrap().entry(end).or_default() += 1;
@@ -182,7 +192,8 @@ fn in_place<T>(what: impl Future<Output = T>) -> T {
 
 async fn call(bus: &Bus, tool: &str, text: &str) -> Result<String, Failure> {
     let (inbox, reply_to) = Inbox::new();
-    let args = Json::from_trusted(format!(r#"{{"text":"{text}"}}"#));
+    let name = if tool == "bad.ask" { "prompt" } else { "text" };
+    let args = Json::from_trusted(format!(r#"{{"{name}":"{text}"}}"#));
     let mut call = Call::tool(Instant::now(), tool, Some(args));
     call.deadline.quiet = Some(PATIENCE);
     let whole = inbox.whole(bus.start(call, reply_to));
@@ -221,8 +232,20 @@ impl Seen {
         }
     }
 
+    /// Of one that ends by itself, the last look counts at which it lived.
+    pub(super) fn look_at_memory_if_alive(&mut self, pid: u32) {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = peak.and_then(|peak| peak.split_whitespace().next()?.parse::<usize>().ok());
+        self.judge_memory(kib.map_or(self.memory_peak, |kib| kib * 1024));
+    }
+
     pub(super) fn look_at_memory(&mut self, pid: u32) {
-        self.memory_peak = Vitals::of(pid).memory_peak;
+        self.judge_memory(Vitals::of(pid).memory_peak);
+    }
+
+    fn judge_memory(&mut self, peak: usize) {
+        self.memory_peak = peak;
         if MEMORY_MAX < self.memory_peak {
             self.broken.push(format!("{} MiB of memory", self.memory_peak >> 20));
         }

@@ -73,6 +73,8 @@ fn good_back(case: &Case) -> (String, Option<Server>) {
         (format!("{scheme}{}", server.url()), Some(server))
     };
     match (case.wire, case.carriage) {
+        // Another of these would be a process a call.
+        ("godex", _) => ("builtin:".into(), None),
         ("oracle", _) => on_pipes("oracle serve"),
         ("mcp", Carriage::Stdio) => on_pipes("mcp"),
         ("mcp", _) => listening(&["mcp", "--http", "0", "builtin:"], "mcp+"),

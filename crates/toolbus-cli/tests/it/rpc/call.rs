@@ -236,7 +236,7 @@ fn what_cannot_be_called() {
         "rpc call tcp://127.0.0.1:1 m",
         expect![[r#"
             stderr
-            error: nobody listens on 127.0.0.1:1
+            error: nothing listens on 127.0.0.1:1
             hint: is the server running, and is this its address?
             exit 3
         "#]],
@@ -245,7 +245,7 @@ fn what_cannot_be_called() {
         "rpc call http://127.0.0.1:1 m",
         expect![[r#"
             stderr
-            error: nobody listens on 127.0.0.1:1
+            error: nothing listens on 127.0.0.1:1
             hint: is the server running, and is this its address?
             exit 3
         "#]],

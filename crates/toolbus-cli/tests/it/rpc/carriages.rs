@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use expect_test::expect;
-use toolbus::child::words;
+use toolbus_engine::child::words;
 use toolbus_testkit::certificates::Certificates;
 
 use super::{over_pipes, serve};

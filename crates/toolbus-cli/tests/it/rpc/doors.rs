@@ -268,11 +268,10 @@ fn the_fronts_of_a_config_have_the_same_doors() {
         &format!("{http}\n[front.y]\n{http}\ntoken_env = \"EMPTY\""),
         expect![[r#"
             stderr
-            error: `toolbus.toml` has 2 mistakes
-              `front.x.serve`: will not listen on 0.0.0.0:0 without a token: other machines can reach it
-                hint: name the variable that holds one by `token_env`, or set `insecure = true`
-              `front.y.token_env`: the environment variable `EMPTY` holds no token
-                hint: set it, and not to nothing: `export EMPTY=…`
+            error: `front.x.serve`: will not listen on 0.0.0.0:0 without a token: other machines can reach it
+            hint: name the variable that holds one by `token_env`, or set `insecure = true`
+            error: `front.y.token_env`: the environment variable `EMPTY` holds no token
+            hint: set it, and not to nothing: `export EMPTY=…`
             exit 2
         "#]],
     );

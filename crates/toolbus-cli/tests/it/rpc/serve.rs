@@ -103,7 +103,7 @@ fn our_own_server_keeps_all_rules() {
         "check mediocre tcp://127.0.0.1:1",
         expect![[r#"
             stderr
-            error: nobody listens on 127.0.0.1:1
+            error: nothing listens on 127.0.0.1:1
             hint: is the server running, and is this its address?
             exit 3
         "#]],
@@ -186,7 +186,7 @@ fn what_cannot_be_served() {
         "rpc serve --listen tcp://127.0.0.1:0 mediocre+tcp://127.0.0.1:1",
         expect![[r#"
             stderr
-            error: cannot open `mediocre+tcp://127.0.0.1:1`: nobody listens on 127.0.0.1:1
+            error: cannot open `mediocre+tcp://127.0.0.1:1`: nothing listens on 127.0.0.1:1
             hint: is the server running, and is this its address?
             exit 3
         "#]],

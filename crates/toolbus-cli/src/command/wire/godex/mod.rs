@@ -20,7 +20,8 @@ use toolbus_proto::tool::Wire;
 
 use super::{Ends, Run, WireFace};
 use crate::args::groups::{self, Group};
-use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::peer::{FrontArgs, HttpArgs, ProgramArgs};
+use crate::args::view::ViewArgs;
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::failed::Failed;
@@ -303,6 +304,10 @@ pub(crate) struct ExecArgs {
     program: ProgramArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    seen: ViewArgs,
+    #[command(flatten)]
+    front: FrontArgs,
 }
 
 fn from_0(text: &str) -> Result<u32, String> {

@@ -12,6 +12,7 @@ use super::credential::{Access, base_url};
 use super::files::{self, AtTheEnd};
 use super::{Events, ExecArgs};
 use crate::args::Globals;
+use crate::args::view::ViewArgs;
 use crate::command::call::question::can_be_answered;
 use crate::config::{self, USUAL};
 use crate::failed::Failed;
@@ -91,6 +92,8 @@ impl Plan {
             idle_timeout: args.idle_timeout,
             retries: args.retries,
             max_turns: args.max_turns,
+            tool_timeout: args.tool_timeout,
+            asks_user: args.ask,
             mock,
         };
         let auth_file = access.file;
@@ -182,7 +185,7 @@ fn shaped(args: &ExecArgs) -> Result<Request, RunError> {
 /// A session that no other run has: a UUID of version 4.
 fn fresh_session() -> String {
     let mut bytes = [0; 16];
-    toolbus_proto::chance::Random::fill(&mut toolbus::chance::OsRandom::new(), &mut bytes);
+    toolbus_proto::chance::Random::fill(&mut toolbus_engine::chance::OsRandom::new(), &mut bytes);
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -266,20 +269,28 @@ fn peers(args: &ExecArgs, globals: &Globals) -> Result<Vec<Peers>, RunError> {
         ..Settings::default()
     };
     let mut peers = Vec::new();
-    let mut add = |addresses: &[String]| {
+    let mut add = |addresses: &[String], seen: &ViewArgs| {
         let read = Peers::of(addresses, globals, settings.clone());
-        peers.push(read.map_err(usage)?);
+        let named = |failed: Failed| {
+            let hint = failed.report.as_ref().and_then(|report| report.hint.clone());
+            RunError { hint: hint.map(Box::new), ..RunError::usage(failed.message()) }
+        };
+        let read = read.map_err(usage)?.fresh_if(args.front.fresh.fresh);
+        peers.push(read.seen_as(seen).map_err(named)?);
         Ok::<_, RunError>(())
     };
+    if let Some(flag) = args.seen.flag().or(args.front.flag()).filter(|_| !args.bus) {
+        return Err(RunError::usage(format!("`{flag}` needs `--bus`")));
+    }
     if !args.tools_from.is_empty() {
-        add(&args.tools_from)?;
+        add(&args.tools_from, &ViewArgs::default())?;
     }
     if args.bus {
         if globals.config.is_none() && config::usual().is_none() {
             let message = format!("--bus: there is no `{USUAL}` here; name a config by --config");
             return Err(RunError::usage(message));
         }
-        add(&[])?;
+        add(&[], &args.seen)?;
     }
     Ok(peers)
 }

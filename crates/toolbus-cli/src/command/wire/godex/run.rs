@@ -1,29 +1,27 @@
 //! One run, from its command line to its exit code.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use toolbus::bus::lenient::left_out;
 use toolbus::bus::{Bus, Listed};
-use toolbus::chance::OsRandom;
+use toolbus::peer::settings::Settings;
 use toolbus::wire::godex::exec::Exec;
+use toolbus_engine::chance::OsRandom;
 use toolbus_proto::did_you_mean::nearest;
 use toolbus_proto::godex::{Run, RunError, Signal, flags, functions};
 use toolbus_proto::tool::{LastWords, ToolName, ToolSpec};
 
 use super::ExecArgs;
-use super::consent::Consent;
 use super::plan::Plan;
 use super::screen::Screen;
 use crate::args::Globals;
+use crate::args::peer::FrontArgs;
 use crate::exit::Exit;
 use crate::failed::Failed;
-use crate::peers::Peers;
-use crate::render;
 use crate::runtime::{self, Signals};
-use crate::{observers, stderr};
+use crate::{render, stderr};
 
 pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
     runtime::block_on(async {
@@ -40,27 +38,26 @@ pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
                 stderr::write(&format!("warning: {}\n", render::printable(warning)));
             }
         }
-        let mut buses = Buses::default();
-        let listed = within(args.timeout, begun, buses.open(&mut plan, &args.allow));
+        let mut tools = Tools::of(&plan, &args.front).map_err(|error| told(args, &error))?;
+        let listed = within(args.timeout, begun, tools.offer(&mut plan, &args.allow));
         let listed = unless_interrupted(&mut signals, listed).await;
         let worked = match listed {
             Err(error) => {
                 let failed = told(args, &error);
-                buses.last_words.iter().for_each(show_last_words);
+                tools.last_words.iter().for_each(show_last_words);
                 Err(failed)
             }
             Ok(()) if args.dry_run => dry_run(&mut plan),
             Ok(()) => {
                 let spent = begun.elapsed();
-                lead(args, globals, plan, &buses, spent, &mut signals).await
+                lead(args, globals, plan, tools.bus.clone(), spent, &mut signals).await
             }
         };
+        let bus = tools.bus;
         if let Err(Failed { exit: Exit::Interrupted | Exit::Terminated, .. }) = &worked {
-            buses.all.iter().for_each(Bus::hurry);
+            bus.hurry();
         }
-        for bus in &buses.all {
-            signals.or_kill(bus.shutdown(), || bus.kill()).await;
-        }
+        signals.or_kill(bus.shutdown(), || bus.kill()).await;
         worked
     })
 }
@@ -68,6 +65,9 @@ pub(super) fn run(args: &ExecArgs, globals: &Globals) -> Result<(), Failed> {
 /// Says why nothing was asked: on both streams, if lines are wanted.
 fn told(args: &ExecArgs, error: &RunError) -> Failed {
     stderr::write(&format!("error: {}\n", render::printable(&error.message)));
+    if let Some(hint) = &error.hint {
+        stderr::write(&format!("hint: {}\n", render::printable(hint)));
+    }
     if error.message == flags::NO_PROMPT {
         let hint = "write what to ask as a word, `toolbus exec 'Why is the sky blue?'`, or `-` to \
                     read it from standard input";
@@ -121,60 +121,51 @@ fn signal(exit: Exit) -> Signal {
     }
 }
 
-/// Whose tools the model may call.
-#[derive(Default)]
-struct Buses {
-    all: Vec<Bus>,
-    by_tool: HashMap<ToolName, Bus>,
-    /// Which of them may run without a question.
-    consent: Consent,
+/// The peers whose tools the model may call, on one bus.
+struct Tools {
+    bus: Bus,
     /// What there is to say about a peer without which there is nothing to do.
     last_words: Option<LastWords>,
 }
 
-impl Buses {
-    /// Opens all peers, and offers those of their tools that are allowed. One that cannot be opened
-    /// is left out, unless there is no other.
-    async fn open(&mut self, plan: &mut Plan, allow: &[String]) -> Result<(), RunError> {
-        let mut listed = Vec::new();
-        let journal = plan.peers.iter().find_map(Peers::journal);
-        for peers in &plan.peers {
-            let bus = peers.open().map_err(|failed| RunError::usage(failed.message()))?;
+impl Tools {
+    /// Starts nothing yet.
+    fn of(plan: &Plan, front: &FrontArgs) -> Result<Tools, RunError> {
+        let none = Bus::of_addresses(&[], &Settings::default());
+        let none = none.map_err(|error| RunError::usage(error.to_string()))?;
+        let bus = plan.peers.iter().try_fold(none, |before, peers| {
+            let opened = peers.open().map_err(|failed| RunError::usage(failed.message()))?;
             // What stands beside the config is in its journal, too.
-            let bus = match journal.filter(|_| peers.journal().is_none()) {
-                Some(journal) => bus.observed_by(observers::journal(journal)),
-                None => bus,
-            };
-            let bus = bus.for_front("exec");
-            self.all.push(bus.clone());
-            let tools = bus.list().await;
-            listed.push((bus, tools));
-        }
+            Ok(opened.beside(&before))
+        })?;
+        let bus = front.searched(bus.for_front("exec")).calling_what_it_offers();
+        Ok(Tools { bus, last_words: None })
+    }
+
+    /// Lists all tools, and offers those that are allowed. A peer that cannot be asked is left out,
+    /// unless there is no other.
+    async fn offer(&mut self, plan: &mut Plan, allow: &[String]) -> Result<(), RunError> {
+        let bus = self.bus.clone();
+        let mut listed = bus.list().await;
         self.leave_out(&listed)?;
         let mut names = Vec::new();
-        for (bus, mut listed) in listed {
-            for Listed { back, tools, .. } in &mut listed {
-                let Ok(tools) = tools else { continue };
-                let name_of = |tool: &ToolSpec| bus.name_of(back, &tool.name);
-                names.extend(tools.iter().map(name_of));
-                let is_allowed = |tool: &&ToolSpec| functions::is_allowed(allow, &name_of(tool));
-                *tools = tools.iter().filter(is_allowed).cloned().collect();
-            }
-            bus.offer(&listed).map_err(|taken| {
-                let hint = Some(taken.hint());
-                self.last_words = Some(LastWords { hint, ..LastWords::default() });
-                RunError::usage(taken.to_string())
-            })?;
-            let tools = bus.offered();
-            let functions = &mut plan.settings.request.functions;
-            functions::with_tools(functions, &tools).map_err(RunError::usage)?;
-            self.consent.add(&tools);
-            self.by_tool.extend(tools.into_iter().map(|tool| (tool.name, bus.clone())));
+        for (index, Listed { tools, .. }) in listed.iter_mut().enumerate() {
+            let Ok(tools) = tools else { continue };
+            let name_of = |tool: &ToolSpec| bus.name_at(index, &tool.name);
+            names.extend(tools.iter().map(name_of));
+            let is_allowed = |tool: &&ToolSpec| functions::is_allowed(allow, &name_of(tool));
+            *tools = tools.iter().filter(is_allowed).cloned().collect();
         }
+        bus.offer(&listed).map_err(|taken| {
+            let hint = taken.hint();
+            self.last_words = Some(LastWords { hint, ..LastWords::default() });
+            RunError::usage(taken.to_string())
+        })?;
+        let request = &mut plan.settings.request;
+        functions::with_tools(&mut request.functions, &bus.offered()).map_err(RunError::usage)?;
         warn_of_unmatched(allow, &names);
         if let Some(choice) = &plan.choice {
             let choice = flags::choice(choice).map_err(RunError::usage)?;
-            let request = &mut plan.settings.request;
             flags::check_choice(&choice, request).map_err(RunError::usage)?;
             request.choice = choice;
         }
@@ -182,10 +173,9 @@ impl Buses {
     }
 
     /// Says who is left out; an error if no peer is there at all.
-    fn leave_out(&mut self, all: &[(Bus, Vec<Listed>)]) -> Result<(), RunError> {
-        let listed = || all.iter().flat_map(|(_, listed)| listed);
-        let is_any_there = listed().any(|listed| listed.tools.is_ok());
-        for Listed { back, address, tools } in listed() {
+    fn leave_out(&mut self, listed: &[Listed]) -> Result<(), RunError> {
+        let is_any_there = listed.iter().any(|listed| listed.tools.is_ok());
+        for Listed { back, address, tools } in listed {
             let Err(failure) = tools else { continue };
             if !is_any_there {
                 self.last_words = failure.last_words.as_deref().cloned();
@@ -227,29 +217,22 @@ async fn lead(
     args: &ExecArgs,
     globals: &Globals,
     mut plan: Plan,
-    buses: &Buses,
+    bus: Bus,
     spent: Duration,
     signals: &mut Signals,
 ) -> Result<(), Failed> {
     let logs = (plan.log_requests.take(), plan.log_responses.take());
-    let consent = args.ask.then(|| buses.consent.clone());
-    let screen = Screen::open(args.is_json(), globals.quiet, logs, plan.auth_file.take(), consent);
+    let screen = Screen::open(args.is_json(), globals.quiet, logs, plan.auth_file.take());
     let mut screen = screen.map_err(|error| cannot_write(&error))?;
     let settings = plan.settings;
     let (base_url, refresh_url) = (settings.base_url.clone(), settings.refresh_url.clone());
     let mut run = Run::new(settings, OsRandom::new());
     run.has_taken(spent);
-    let exec = Exec {
-        base_url: &base_url,
-        refresh_url: refresh_url.as_ref(),
-        bus_of: &|tool: &ToolName| buses.by_tool.get(tool).cloned(),
-        tool_timeout: args.tool_timeout,
-    };
+    let exec = Exec { base_url, refresh_url, bus };
     let interrupted = async { signal(signals.next().await) };
-    let led = exec.lead(&mut run, &mut screen, interrupted).await;
+    let led = exec.lead(run, &mut screen, interrupted).await;
     screen.close();
-    led.map_err(|error| cannot_write(&error))?;
-    let Some(ended) = run.ended() else { return Ok(()) };
+    let Some(ended) = led.map_err(|error| cannot_write(&error))? else { return Ok(()) };
     if ended.exit != 0 {
         return Err(Failed::quietly(Exit::of(ended.exit)));
     }

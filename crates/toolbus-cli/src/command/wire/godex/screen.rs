@@ -5,13 +5,13 @@ use std::io::{self, IoSlice, Write as _};
 use std::path::PathBuf;
 
 use toolbus::LocalFuture;
-use toolbus::transport::pipe::Output;
 use toolbus::wire::godex::exec::Surface;
+use toolbus_engine::transport::pipe::Output;
+use toolbus_proto::channel::Ticket;
 use toolbus_proto::godex::auth::Tokens;
-use toolbus_proto::godex::{Note, Run, ToolCall};
+use toolbus_proto::godex::{Note, Permission, Run, ToolCall};
 
-use super::consent::Consent;
-use super::files;
+use super::{consent, files};
 use crate::render::printable;
 use crate::render::spinner::Spinner;
 use crate::stderr;
@@ -32,17 +32,23 @@ pub(super) struct Screen {
     is_shared: bool,
     /// What waits until the text before it is written.
     notes: Vec<String>,
+    /// Tools that began or ended behind that text.
+    tools_told: Vec<Told>,
     is_quiet: bool,
     log_requests: Option<File>,
     log_responses: Option<File>,
     auth_file: Option<PathBuf>,
     spinner: Option<Spinner>,
     /// The tools that run.
-    tools: Vec<(usize, String)>,
-    /// What the user is asked, if anything.
-    consent: Option<Consent>,
+    tools: Vec<(Ticket, String)>,
     /// A question stands on the terminal.
     is_asking: bool,
+}
+
+/// What becomes of a tool.
+enum Told {
+    Begins(Ticket, ToolCall),
+    Ends(Ticket),
 }
 
 impl Screen {
@@ -51,7 +57,6 @@ impl Screen {
         is_quiet: bool,
         logs: (Option<File>, Option<File>),
         auth_file: Option<PathBuf>,
-        consent: Option<Consent>,
     ) -> io::Result<Screen> {
         let has_spinner = !is_json && !is_quiet && Spinner::can_turn();
         Ok(Screen {
@@ -63,41 +68,15 @@ impl Screen {
             is_terminal: io::stdout().is_terminal(),
             is_shared: io::stdout().is_terminal() && io::stderr().is_terminal(),
             notes: Vec::new(),
+            tools_told: Vec::new(),
             is_quiet,
             log_requests: logs.0,
             log_responses: logs.1,
             auth_file,
             spinner: has_spinner.then(Spinner::start),
             tools: Vec::new(),
-            consent,
             is_asking: false,
         })
-    }
-
-    /// Takes what the run has said.
-    fn take(&mut self, run: &mut Run) {
-        let lines = std::mem::take(run.said().lines());
-        if !lines.is_empty() {
-            self.log_lines(run, &lines);
-            if self.is_json {
-                self.put(&lines);
-            }
-        }
-        while let Some(text) = run.said().poll_text() {
-            self.rest();
-            match self.is_terminal {
-                true => self.put(printable(&text).as_bytes()),
-                false => self.put(text.as_bytes()),
-            }
-            self.is_mid_line = self.is_terminal && !text.ends_with('\n');
-        }
-        let is_over = run.ended().is_some();
-        if is_over && !self.is_json && self.is_terminal && !run.said().is_at_line_start() {
-            self.put(b"\n");
-        }
-        while let Some(note) = run.said().poll_note() {
-            self.note(run, note);
-        }
     }
 
     fn put(&mut self, bytes: &[u8]) {
@@ -118,6 +97,8 @@ impl Screen {
             Note::Call { name, arguments } => {
                 format!("call {} {}", masked(&name), masked(&arguments))
             }
+            Note::Calling(ticket, call) => return self.tools_told.push(Told::Begins(ticket, call)),
+            Note::Called(ticket) => return self.tools_told.push(Told::Ends(ticket)),
             Note::Trace(event) => run.secrets().masked(&event).into_owned(),
             Note::Request(body) => return self.log_request(run, &body),
             Note::Refreshed(tokens) => return self.rewrite(&tokens),
@@ -190,8 +171,32 @@ impl Screen {
 }
 
 impl Surface for Screen {
-    async fn show(&mut self, run: &mut Run) -> io::Result<()> {
-        self.take(run);
+    fn take(&mut self, run: &mut Run) {
+        let lines = std::mem::take(run.said().lines());
+        if !lines.is_empty() {
+            self.log_lines(run, &lines);
+            if self.is_json {
+                self.put(&lines);
+            }
+        }
+        while let Some(text) = run.said().poll_text() {
+            self.rest();
+            match self.is_terminal {
+                true => self.put(printable(&text).as_bytes()),
+                false => self.put(text.as_bytes()),
+            }
+            self.is_mid_line = self.is_terminal && !text.ends_with('\n');
+        }
+        let is_over = run.ended().is_some();
+        if is_over && !self.is_json && self.is_terminal && !run.said().is_at_line_start() {
+            self.put(b"\n");
+        }
+        while let Some(note) = run.said().poll_note() {
+            self.note(run, note);
+        }
+    }
+
+    async fn show(&mut self) -> io::Result<()> {
         while self.written < self.pending.len() {
             let count = self.out.write(&[IoSlice::new(&self.pending[self.written..])]).await?;
             self.written += count;
@@ -199,29 +204,33 @@ impl Surface for Screen {
         for line in std::mem::take(&mut self.notes) {
             self.tell(&line);
         }
+        for told in std::mem::take(&mut self.tools_told) {
+            match told {
+                Told::Begins(ticket, call) => self.begins(ticket, &call),
+                Told::Ends(ticket) => self.ends(ticket),
+            }
+        }
         Ok(())
     }
 
-    fn must_ask(&self, call: &ToolCall) -> bool {
-        self.consent.as_ref().is_some_and(|consent| !consent.may_run(&call.tool))
-    }
-
-    fn ask(&mut self, call: &ToolCall) -> LocalFuture<'static, bool> {
-        let Some(consent) = &self.consent else { return Box::pin(async { true }) };
+    fn ask(&mut self, call: &ToolCall) -> LocalFuture<'static, Permission> {
         self.rest();
         if std::mem::take(&mut self.is_mid_line) {
             stderr::write("\n");
         }
         self.is_asking = true;
-        consent.ask(call)
+        consent::ask(call)
     }
 
     fn asked(&mut self) {
         self.is_asking = false;
         self.turn();
     }
+}
 
-    fn calling(&mut self, call: &ToolCall) {
+impl Screen {
+    /// A tool begins to run.
+    fn begins(&mut self, ticket: Ticket, call: &ToolCall) {
         if self.spinner.is_none() {
             return;
         }
@@ -231,19 +240,17 @@ impl Surface for Screen {
         let line_end = if self.is_mid_line || self.is_asking { "\n" } else { "" };
         self.tell(&format!("{line_end}running {tool} {arguments}"));
         self.is_mid_line = false;
-        self.tools.push((call.index, call.tool.as_str().to_owned()));
+        self.tools.push((ticket, call.tool.as_str().to_owned()));
         self.turn();
     }
 
-    fn called(&mut self, index: usize) {
-        self.tools.retain(|(known, _)| *known != index);
+    fn ends(&mut self, ticket: Ticket) {
+        self.tools.retain(|(known, _)| *known != ticket);
         if let Some(spinner) = &self.spinner {
             spinner.say(&self.running());
         }
     }
-}
 
-impl Screen {
     /// There is nothing to see until the tools are done.
     fn turn(&self) {
         if let Some(spinner) = &self.spinner {

@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use toolbus::bus::back::LocalFuture;
-use toolbus::child::{Program, Running};
 use toolbus_check::fixture::Probe;
+use toolbus_engine::child::{Program, Running};
 use toolbus_proto::json::Json;
 
 use super::super::Ends;

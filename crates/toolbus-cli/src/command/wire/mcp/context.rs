@@ -8,9 +8,9 @@ use bytes::Bytes;
 use clap::{ArgMatches, FromArgMatches as _};
 use toolbus::address::Address;
 use toolbus::bus::Bus;
-use toolbus::engine::calls::Inbox;
 use toolbus::peer::settings::Settings;
 use toolbus::wire::mcp::WIRE;
+use toolbus_engine::calls::Inbox;
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::collect::{Collector, from_base64};
 use toolbus_proto::did_you_mean::nearest;
@@ -21,7 +21,7 @@ use super::complete;
 use crate::args::Globals;
 use crate::args::asked::{AskedArgs, EraArgs};
 use crate::args::groups::{self, Group};
-use crate::args::peer::{HttpArgs, LimitArgs, ProgramArgs};
+use crate::args::peer::{DaemonArgs, FreshArgs, HttpArgs, LimitArgs, ProgramArgs};
 use crate::command::call::answering::Answering;
 use crate::command::call::{question, with_hint};
 use crate::command::wire::{Run, Unfinished, Verb, with_subcommands};
@@ -98,7 +98,7 @@ impl Verb for ResourceVerb {
 #[derive(Debug, clap::Subcommand)]
 enum PromptCommand {
     /// List the prompts of a server
-    List(ListArgs),
+    List(PromptListArgs),
     /// Get a prompt, its arguments filled in
     ///
     /// Each message is printed behind the role that speaks it; with `--json` it is the server's
@@ -132,6 +132,14 @@ struct ListArgs {
     how: HowArgs,
 }
 
+#[derive(Debug, clap::Args)]
+struct PromptListArgs {
+    #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
+    fresh: FreshArgs,
+}
+
 /// How a server is reached, and for how long it is waited for.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct HowArgs {
@@ -145,12 +153,25 @@ pub(super) struct HowArgs {
     era: EraArgs,
     #[command(flatten)]
     asked: AskedArgs,
+    #[command(flatten)]
+    daemon: DaemonArgs,
     /// What goes wrong is the caller's to tell.
     #[arg(skip)]
     tells_nothing: bool,
 }
 
 impl HowArgs {
+    /// Does it say how the server is to be started, or spoken to?
+    fn says_how(&self) -> bool {
+        // A limit of our own for the start is for one that is not there yet.
+        let is_limited = self.limit.start_timeout.is_some() && !self.tells_nothing;
+        is_limited
+            || self.program.is_given()
+            || self.http.is_given()
+            || self.era.is_given()
+            || self.asked.is_given()
+    }
+
     /// As usual, but for no longer than this, and without a word of what goes wrong.
     pub(super) fn within(limit: Duration) -> HowArgs {
         let limit = LimitArgs { timeout: Some(limit), start_timeout: Some(limit) };
@@ -189,8 +210,9 @@ struct ReadArgs {
 impl Run for PromptCommand {
     fn run(&self, globals: &Globals) -> Result<(), Failed> {
         match self {
-            PromptCommand::List(args) => {
-                ask(args.peer.as_deref(), &args.how, globals, async |server| {
+            PromptCommand::List(PromptListArgs { list, fresh }) => {
+                let FreshArgs { fresh } = *fresh;
+                ask_by(list.peer.as_deref(), &list.how, fresh, globals, async |server| {
                     let prompts = server.list_if_any("prompts/list", "prompts").await?;
                     print_list(&prompts, globals, prompt_row)
                 })
@@ -265,6 +287,17 @@ pub(super) fn ask<T>(
     globals: &Globals,
     work: impl AsyncFnOnce(&Server<'_>) -> Result<T, Failed>,
 ) -> Result<T, Failed> {
+    ask_by(peer, how, false, globals, work)
+}
+
+/// The same; with `is_fresh` the server is asked whatever the lock has of it.
+fn ask_by<T>(
+    peer: Option<&str>,
+    how: &HowArgs,
+    is_fresh: bool,
+    globals: &Globals,
+    work: impl AsyncFnOnce(&Server<'_>) -> Result<T, Failed>,
+) -> Result<T, Failed> {
     let address: Vec<&str> =
         peer.into_iter().filter(|peer| Address::begins_like_one(peer)).collect();
     let back = peer.filter(|_| address.is_empty());
@@ -277,12 +310,13 @@ pub(super) fn ask<T>(
         clients,
         ..Settings::default()
     };
-    let peers = Peers::of(&address, globals, settings)?.knowing_wires();
+    let peers = Peers::of(&address, globals, settings)?.knowing_wires().fresh_if(is_fresh);
     let peers = match back {
         Some(back) => peers.only_for_tool(back),
         None => peers,
     };
     let peers = if how.tells_nothing { peers.telling_nothing() } else { peers };
+    let peers = peers.served_if(how.daemon.may_be_asked() && !how.says_how());
     let peers = peers.within(how.limit.timeout);
     peers.meet_within(how.limit.timeout, async |bus| {
         if bus.native_wire() != Some(WIRE) {
@@ -295,6 +329,29 @@ pub(super) fn ask<T>(
         let worked = work(&Server { bus, peers, answering: &answering, spinner }).await;
         peers.over(worked, answering.close()).await
     })
+}
+
+/// How many prompts and resources the server has; none of what it does not tell.
+pub(super) async fn counted(
+    bus: &Bus,
+    peers: &Peers,
+    globals: &Globals,
+) -> Vec<(&'static str, usize)> {
+    if bus.native_wire() != Some(WIRE) {
+        return Vec::new();
+    }
+    let Ok((_, answering)) = AskedArgs::default().answering(globals, false) else {
+        return Vec::new();
+    };
+    let (answering, spinner) = (&answering, None.into());
+    let server = Server { bus, peers, answering, spinner };
+    let count = async |method, member| match server.list_if_any(method, member).await {
+        Ok(entries) => entries.len(),
+        Err(_) => 0,
+    };
+    let prompts = count("prompts/list", "prompts").await;
+    let resources = count("resources/list", "resources").await;
+    vec![("prompt", prompts), ("resource", resources)]
 }
 
 /// A server that is asked in its own words.

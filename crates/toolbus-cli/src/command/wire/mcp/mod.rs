@@ -6,18 +6,21 @@ pub(super) mod context;
 
 use std::cell::Cell;
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use clap::{ArgMatches, Args as _, FromArgMatches as _};
+use clap::{ArgGroup, ArgMatches, Args as _, FromArgMatches as _};
+use toolbus::bus::back::LocalFuture;
 use toolbus::bus::{Bus, LIST_TIMEOUT};
 use toolbus::peer::decode::Decoding;
 use toolbus::peer::settings::{Clients, Settings};
 use toolbus::peer::{FrontKind as _, PeerKind as _};
-use toolbus::transport::Listener;
 use toolbus::wire::mcp::front::{self as mcp, Backs, Options};
 use toolbus::wire::mcp::front_http::{self as mcp_http, At, OpenError};
 use toolbus::wire::mcp::{self as wire, MCP};
+use toolbus_engine::transport::Listener;
+use toolbus_engine::transport::tls::{Inside, ServerFiles, ServerTls};
 use toolbus_proto::channel::Ended;
 use toolbus_proto::tool::Wire;
 
@@ -25,7 +28,8 @@ use self::clients::McpClients;
 use super::{Run, WireFace};
 use crate::args::access::AccessArgs;
 use crate::args::asked::EraArgs;
-use crate::args::peer::{BackHttpArgs, ProgramArgs};
+use crate::args::peer::{BackHttpArgs, FrontArgs, ProgramArgs};
+use crate::args::view::ViewArgs;
 use crate::args::{Globals, value};
 use crate::clients::ClientConfigs;
 use crate::command::decode::Side;
@@ -48,6 +52,15 @@ impl WireFace for Face {
         Some(&McpClients)
     }
 
+    fn has_besides<'a>(
+        &'a self,
+        bus: &'a Bus,
+        peers: &'a Peers,
+        globals: &'a Globals,
+    ) -> LocalFuture<'a, Vec<(&'static str, usize)>> {
+        Box::pin(context::counted(bus, peers, globals))
+    }
+
     fn wire(&self) -> Wire {
         wire::WIRE
     }
@@ -59,9 +72,10 @@ impl WireFace for Face {
     fn command(&self) -> clap::Command {
         let mut command = McpArgs::augment_args(clap::Command::new(self.name()));
         for name in ["origins", "hosts", "token_env", "insecure"] {
-            command = command.mut_arg(name, |arg| arg.requires("http"));
+            command = command.mut_arg(name, |arg| arg.requires("listens"));
         }
-        command
+        // One of them is asked for where neither is given: the usual one.
+        command.group(ArgGroup::new("listens").args(["http", "https"]))
     }
 
     fn read(&self, matches: &ArgMatches) -> Result<Box<dyn Run>, clap::Error> {
@@ -125,7 +139,7 @@ pub(crate) struct DecodeArgs {
 ///
 /// With `--http` it listens instead, and says where in one line on standard error:
 /// `listening on http://127.0.0.1:8932/mcp`. Only this machine can reach it, unless you name
-/// another host; then a token is needed.
+/// another host; then a token is needed, or with `--https` certificates of `--client-ca`.
 ///
 /// In front of one MCP server everything passes as it is, whatever it is. Otherwise the tools
 /// are offered: of one peer by their own names, of several as `<peer>_<tool>`. A peer that
@@ -134,6 +148,7 @@ pub(crate) struct DecodeArgs {
 #[command(after_long_help = "Examples:
   toolbus mcp builtin:
   toolbus mcp --http 8932 builtin:
+  toolbus mcp --https 8932 --cert cert.pem --key key.pem builtin:
   toolbus call 'mcp+stdio:toolbus mcp builtin:' add a=1 b=2
 
 For an editor's or agent's config:
@@ -145,8 +160,20 @@ pub(crate) struct McpArgs {
     /// Serve over HTTP instead, at `HOST:PORT`, `:PORT` or `PORT`; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
+    /// The same over HTTPS, by the certificate of `--cert` and `--key`
+    #[arg(long, value_name = "ADDR", requires = "cert", requires = "key")]
+    https: Option<String>,
+    /// The certificate by which `--https` shows itself: a PEM file, read again when it has changed
+    #[arg(long, value_name = "FILE", requires = "https", conflicts_with = "http")]
+    cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "https", conflicts_with = "http")]
+    key: Option<PathBuf>,
+    /// Let only clients in for whose certificates the authority in this file vouches
+    #[arg(long, value_name = "FILE", requires = "https", conflicts_with = "http")]
+    client_ca: Option<PathBuf>,
     /// Serve the old HTTP+SSE of 2024-11-05 as well, at `/sse` and `/messages`
-    #[arg(long, requires = "http")]
+    #[arg(long, requires = "listens")]
     sse: bool,
     #[command(flatten)]
     access: AccessArgs,
@@ -177,6 +204,10 @@ pub(crate) struct McpArgs {
     back_http: BackHttpArgs,
     #[command(flatten)]
     era: EraArgs,
+    #[command(flatten)]
+    front: FrontArgs,
+    #[command(flatten)]
+    seen: ViewArgs,
 }
 
 fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
@@ -188,14 +219,18 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
         program: args.program.settings()?,
         credentials: args.back_http.credentials()?,
         era: args.era.generation(),
-        clients: if args.http.is_some() { Clients::Many } else { Clients::One },
+        clients: if args.listens().is_some() { Clients::Many } else { Clients::One },
         ..Settings::default()
     };
     crate::spans::say_if_missing();
-    let peers = Peers::of(&args.addresses, globals, settings)?.knowing_wires();
+    let peers = Peers::of(&args.addresses, globals, settings)?.seen_as(&args.seen)?.knowing_wires();
+    let peers = peers.fresh_if(args.front.fresh.fresh);
     let list_timeout = args.list_timeout.unwrap_or(LIST_TIMEOUT);
-    let named = |bus: Bus| MCP.name_tools(bus).for_front("mcp").listing_within(list_timeout);
-    if let Some(at) = &args.http {
+    let named = |bus: Bus| {
+        let bus = MCP.name_tools(bus).for_front("mcp").listing_within(list_timeout);
+        args.front.searched(bus)
+    };
+    if let Some(at) = args.listens() {
         let at = at
             .parse::<At>()
             .map_err(|error| Failed::usage(error.to_string()).hint(error.hint()))?;
@@ -208,8 +243,30 @@ fn run(args: &McpArgs, globals: &Globals) -> Result<(), Failed> {
     peers.meet_as(named, async |bus| serve(bus, options).await)
 }
 
+impl McpArgs {
+    /// Where it listens, if it does.
+    fn listens(&self) -> Option<&String> {
+        self.http.as_ref().or(self.https.as_ref())
+    }
+
+    /// By what it shows itself over HTTPS.
+    fn tls(&self) -> Result<Option<ServerTls>, Failed> {
+        // Neither goes without `--https`, nor that without both.
+        let (Some(cert), Some(key)) = (self.cert.clone(), self.key.clone()) else {
+            return Ok(None);
+        };
+        let client_ca = self.client_ca.clone();
+        let files = ServerFiles { folder: PathBuf::new(), cert, key, client_ca };
+        ServerTls::open(files, Inside::Http, None).map(Some).map_err(|error| {
+            let failed = Failed::usage("cannot serve over HTTPS").caused_by(&error);
+            failed.hint_if_any(error.hint())
+        })
+    }
+}
+
 fn http_options(args: &McpArgs) -> Result<mcp_http::Options, Failed> {
     Ok(mcp_http::Options {
+        tls: args.tls()?,
         sse: args.sse,
         access: args.access.access()?,
         body_bytes_max: args.line_max,

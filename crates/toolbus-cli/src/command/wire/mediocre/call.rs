@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use toolbus::address::{Address, Purpose};
 use toolbus::bus::back::Back;
-use toolbus::engine::calls::Inbox;
 use toolbus::peer;
 use toolbus::peer::settings::{Settings, WireSettings};
+use toolbus_engine::calls::Inbox;
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::{Json, Kind};
 use toolbus_proto::tool::{Call, Failure, FailureKind};
@@ -99,10 +99,10 @@ async fn converse(
     sources: Vec<Source>,
     mut printer: Printer,
 ) -> Result<(), Failed> {
-    let (inbox, slot) = Inbox::new();
+    let (inbox, reply_to) = Inbox::new();
     let is_stream = args.stream || args.tail.is_some() || !args.elements.is_empty();
-    let uplink = whom.back.start(request(args, arguments, is_stream, &sources), slot);
-    let way = Way { inbox: &inbox, uplink: &uplink };
+    let running = whom.back.start(request(args, arguments, is_stream, &sources), reply_to);
+    let way = Way { inbox: &inbox, running: &running };
     let tail = args.tail.clone().map(Json::from_trusted);
     let mut sending = pin!(elements::send(sources, tail, &way));
     let mut is_sending = is_stream;
@@ -110,7 +110,7 @@ async fn converse(
         // The answer may be there before all is said.
         let down = tokio::select! {
             biased;
-            down = inbox.next(&uplink) => down,
+            down = inbox.next(&running) => down,
             sent = &mut sending, if is_sending => {
                 sent?;
                 is_sending = false;

@@ -7,8 +7,8 @@ use std::os::fd::AsFd as _;
 use bytes::BytesMut;
 use clap::{Arg, ArgAction, ArgMatches};
 use serde_json::value::RawValue;
-use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
-use toolbus::transport::pipe::Input;
+use toolbus_engine::calls::{Inbox, Pressure, RunningCall};
+use toolbus_engine::transport::pipe::Input;
 use toolbus_proto::channel::Up;
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Part, Piece};
@@ -109,12 +109,12 @@ pub(super) async fn send(
 /// The way up of the call.
 pub(super) struct Way<'a> {
     pub(super) inbox: &'a Inbox,
-    pub(super) uplink: &'a RunningCall,
+    pub(super) running: &'a RunningCall,
 }
 
 impl Way<'_> {
     async fn send(&self, up: Up) {
-        if self.uplink.send(up) == Pressure::Full {
+        if self.running.send(up) == Pressure::Full {
             self.inbox.room().await;
         }
     }

@@ -18,7 +18,8 @@ use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace, with_subcommands};
 use crate::args::access::AccessArgs;
-use crate::args::peer::{BackHttpArgs, HttpArgs, ProgramArgs};
+use crate::args::peer::{BackHttpArgs, FrontArgs, HttpArgs, ProgramArgs};
+use crate::args::view::ViewArgs;
 use crate::args::{Globals, value};
 use crate::command::call::is_pair;
 use crate::command::decode::Side;
@@ -203,6 +204,10 @@ pub(crate) struct ServeArgs {
     pub(crate) program: ProgramArgs,
     #[command(flatten)]
     pub(crate) back_http: BackHttpArgs,
+    #[command(flatten)]
+    pub(crate) front: FrontArgs,
+    #[command(flatten)]
+    pub(crate) seen: ViewArgs,
 }
 
 /// Show what one direction of a mediocre-rpc connection says

@@ -56,8 +56,11 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         ..Settings::default()
     };
     crate::spans::say_if_missing();
-    Peers::of(&args.addresses, globals, backs)?.meet_with_signals(
-        |bus| bus.for_front("rpc"),
+    let peers = Peers::of(&args.addresses, globals, backs)?
+        .seen_as(&args.seen)?
+        .fresh_if(args.front.fresh.fresh);
+    peers.meet_with_signals(
+        |bus| args.front.searched(bus.for_front("rpc")),
         async |bus, signals| run(bus, &entries, settings, signals).await,
     )
 }
@@ -103,7 +106,7 @@ async fn run(
 /// Where callers come in.
 enum Entry {
     Stdio,
-    ListenAddress(ListenAddress),
+    ListenAddress(Box<ListenAddress>),
 }
 
 impl Entry {
@@ -129,7 +132,8 @@ impl Entry {
                 None => failed,
             }
         };
-        ListenAddress::of(&address, access).map(Entry::ListenAddress).map_err(hinted)
+        let door = ListenAddress::of(&address, access).map_err(hinted)?;
+        Ok(Entry::ListenAddress(Box::new(door)))
     }
 
     fn is_http(&self) -> bool {

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use toolbus::address::Address;
 use toolbus::bus::back::Back;
-use toolbus::engine::calls::Inbox;
 use toolbus::peer;
 use toolbus::peer::settings::{Settings, WireSettings};
 use toolbus::wire::oracle::settings::OracleSettings;
+use toolbus_engine::calls::Inbox;
 use toolbus_proto::json::{Json, write_string};
 use toolbus_proto::oracle::felt::Leniency;
 use toolbus_proto::oracle::signature::Function;
@@ -116,10 +116,10 @@ impl Client {
         let mut call = Call::of(Instant::now(), what);
         // The start of the oracle included.
         call.deadline.total = self.timeout;
-        let (inbox, slot) = Inbox::new();
+        let (inbox, reply_to) = Inbox::new();
         self.is_asking.set(true);
-        let uplink = self.back.start(call, slot);
-        let outcome = inbox.whole(uplink).await;
+        let running = self.back.start(call, reply_to);
+        let outcome = inbox.whole(running).await;
         self.is_asking.set(false);
         outcome
     }

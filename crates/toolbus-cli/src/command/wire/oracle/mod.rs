@@ -16,7 +16,8 @@ use toolbus_proto::oracle::signature::{self, Function};
 use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace, with_subcommands};
-use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::peer::{FrontArgs, HttpArgs, ProgramArgs};
+use crate::args::view::ViewArgs;
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::failed::Failed;
@@ -205,6 +206,10 @@ pub(crate) struct ServeArgs {
     pub(crate) program: ProgramArgs,
     #[command(flatten)]
     pub(crate) http: HttpArgs,
+    #[command(flatten)]
+    pub(crate) front: FrontArgs,
+    #[command(flatten)]
+    pub(crate) seen: ViewArgs,
 }
 
 /// The functions of all texts that were given by `--fn`.

@@ -39,8 +39,11 @@ pub(crate) fn serve(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         timeout: Some(args.timeout),
     };
     crate::spans::say_if_missing();
+    let named = |bus: Bus| args.front.searched(bus.for_front("oracle"));
     Peers::of(&args.addresses, globals, settings)?
-        .meet_as(|bus| bus.for_front("oracle"), async |bus| run(bus, options).await)
+        .seen_as(&args.seen)?
+        .fresh_if(args.front.fresh.fresh)
+        .meet_as(named, async |bus| run(bus, options).await)
 }
 
 /// A signature for a tool that is not there would never be used.

@@ -17,7 +17,8 @@ use toolbus_proto::channel::Ended;
 use toolbus_proto::tool::Wire;
 
 use super::{Run, WireFace};
-use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::peer::{FrontArgs, HttpArgs, ProgramArgs};
+use crate::args::view::ViewArgs;
 use crate::args::{Globals, value};
 use crate::command::decode::Side;
 use crate::exit::Exit;
@@ -127,6 +128,10 @@ pub(crate) struct ProviderArgs {
     program: ProgramArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    front: FrontArgs,
+    #[command(flatten)]
+    seen: ViewArgs,
 }
 
 impl Run for ProviderArgs {
@@ -145,8 +150,10 @@ impl Run for ProviderArgs {
             _ => (&self.addresses[..], false),
         };
         let options = Options { line_bytes_max: Some(self.line_max), timeout: self.timeout };
-        let peers = Peers::of(addresses, globals, settings)?;
-        let as_front = |bus| ORCHARD.name_tools(bus).for_front("provider");
+        let peers = Peers::of(addresses, globals, settings)?
+            .seen_as(&self.seen)?
+            .fresh_if(self.front.fresh.fresh);
+        let as_front = |bus| self.front.searched(ORCHARD.name_tools(bus).for_front("provider"));
         crate::spans::say_if_missing();
         peers.meet_as(as_front, async |bus| serve(bus, prints, options).await)
     }

@@ -12,7 +12,8 @@ use toolbus::wire::orchestra::front::{
 use toolbus_proto::orchestra::plugin::{manifest, manifest_line};
 use toolbus_proto::orchestra::wire::PluginManifest;
 
-use crate::args::peer::{HttpArgs, ProgramArgs};
+use crate::args::peer::{FrontArgs, HttpArgs, ProgramArgs};
+use crate::args::view::ViewArgs;
 use crate::args::{Globals, value};
 use crate::command::wire::Run;
 use crate::exit::Exit;
@@ -69,6 +70,10 @@ pub(crate) struct PluginArgs {
     program: ProgramArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    front: FrontArgs,
+    #[command(flatten)]
+    seen: ViewArgs,
 }
 
 impl Run for PluginArgs {
@@ -90,10 +95,12 @@ impl Run for PluginArgs {
             credentials: self.http.credentials()?,
             ..Settings::default()
         };
-        let peers = Peers::of(&self.addresses, globals, backs)?;
+        let peers = Peers::of(&self.addresses, globals, backs)?
+            .seen_as(&self.seen)?
+            .fresh_if(self.front.fresh.fresh);
         crate::spans::say_if_missing();
         peers.meet_with_signals(
-            |bus| bus.for_front("plugin"),
+            |bus| self.front.searched(bus.for_front("plugin")),
             async |bus, signals| match self.manifest {
                 true => {
                     let told = tokio::select! {

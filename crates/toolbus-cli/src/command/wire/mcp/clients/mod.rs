@@ -2,8 +2,10 @@
 //! Windsurf, Cline, Continue and Junie, `servers` of VS Code, `context_servers` of Zed, `mcp` of
 //! opencode, and `mcp_servers` of Codex.
 
+mod linked;
 mod server;
 mod text;
+mod yaml;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use serde_json::Value;
 
 use self::server::{Dialect, Server};
 use crate::clients::{
-    ClientConfigError, ClientConfigs, ClientPeer, ClientPlace, Surroundings, back_name,
+    ClientConfigError, ClientConfigs, ClientPeer, ClientPlace, Linkable, Surroundings, back_name,
 };
 
 /// The configs of MCP clients, for the registry.
@@ -27,7 +29,7 @@ const HERE: [(&str, &str); 6] = [
     ("opencode", "opencode.json"),
 ];
 
-const HOME: [(&str, &str); 14] = [
+const HOME: [(&str, &str); 15] = [
     ("Claude Code", ".claude.json"),
     ("Claude Desktop", ".config/Claude/claude_desktop_config.json"),
     ("Claude Desktop", "Library/Application Support/Claude/claude_desktop_config.json"),
@@ -48,6 +50,7 @@ const HOME: [(&str, &str); 14] = [
     ),
     ("opencode", ".config/opencode/opencode.json"),
     ("Junie", ".junie/mcp/mcp.json"),
+    ("Continue", ".continue/config.yaml"),
 ];
 
 /// Continue reads every file here.
@@ -71,6 +74,10 @@ impl ClientConfigs for McpClients {
         places
     }
 
+    fn linked(&self, surroundings: &Surroundings<'_>) -> Vec<Linkable> {
+        linked::all(surroundings)
+    }
+
     fn hint(&self) -> &'static str {
         "they stand in `mcpServers`, in `servers`, in `context_servers`, in `mcp`, or in \
          `[mcp_servers.NAME]`"
@@ -83,7 +90,12 @@ impl ClientConfigs for McpClients {
         surroundings: &Surroundings<'_>,
     ) -> Result<Option<Vec<ClientPeer>>, ClientConfigError> {
         let is_json = text.trim_start().starts_with(['{', '/']);
-        let config = if is_json { text::json(text)? } else { text::toml(text)? };
+        let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+        let config = match (is_json, is_yaml) {
+            (true, _) => text::json(text)?,
+            (false, true) => yaml::config(text)?,
+            (false, false) => text::toml(text)?,
+        };
         let mut servers = Vec::new();
         for at in ["/mcpServers", "/servers", "/mcp/servers", "/mcp_servers", "/context_servers"] {
             if let Some(Value::Object(found)) = config.pointer(at) {
@@ -108,7 +120,7 @@ impl ClientConfigs for McpClients {
         }
         let inputs = config.get("inputs").or_else(|| config.pointer("/mcp/inputs"));
         let inputs = inputs.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let dialect = Dialect::of(path, is_json);
+        let dialect = Dialect::of(path, is_json || is_yaml);
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut taken = Vec::new();
         let mut peers = Vec::new();
@@ -287,6 +299,40 @@ mod tests {
                 connect = "mcp+stdio:s"
                 start_timeout = "30s"
             "##]],
+        );
+    }
+
+    #[test]
+    fn servers_of_continue() {
+        check_at(
+            ".continue/config.yaml",
+            "name: mine\nmcpServers:\n  - name: my files\n    command: npx\n    args: [\"-y\", files, 7]\n    env: &env\n      KEY: ${{ secrets.KEY }}/x\n      N: 1\n  - name: far\n    type: sse\n    url: https://h/sse # c\n  - name: again\n    command: s\n    env: *env\n    connectionTimeout: 5\n  - {command: nameless}\nmodels: []\n",
+            expect![[r#"
+                # its client calls it `my files`
+                [back.my-files]
+                connect = "mcp+stdio:npx -y files 7"
+                env = { KEY = "${KEY}/x", N = "1" }
+                [back.far]
+                connect = "mcp+sses://h/sse"
+                # Not taken over: `connectionTimeout`
+                [back.again]
+                connect = "mcp+stdio:s"
+                env = { KEY = "${KEY}/x", N = "1" }
+            "#]],
+        );
+        check_at(
+            "config.yaml",
+            "mcpServers: [",
+            expect![[r#"
+                it is not YAML: line 2: while parsing a node, did not find expected node content
+            "#]],
+        );
+        check_at(
+            "config.yaml",
+            "models: []\n",
+            expect![[r#"
+            no config of a client
+        "#]],
         );
     }
 

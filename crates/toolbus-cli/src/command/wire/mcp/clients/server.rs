@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::clients::{Ask, ClientPeer, NotTaken, Surroundings};
-use toolbus::child::words;
+use toolbus_engine::child::words;
 use toolbus_proto::did_you_mean::nearest;
 
 /// Keys by which clients offer only some tools of a server.
@@ -160,6 +160,9 @@ impl Server<'_> {
             let included = self.texts(key).into_iter().map(name);
             included.filter(|tool| !excluded.contains(tool)).collect()
         });
+        if peer.allow.is_none() {
+            peer.hidden = excluded.clone();
+        }
         for key in self.server.keys() {
             let key = key.as_str();
             let taken = match key {

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use toolbus::child::EnvPolicy;
 use toolbus::{Failure, FailureKind, Json};
+use toolbus_engine::child::EnvPolicy;
 use toolbus_orchard::plan::Planned;
 use toolbus_orchard::project::{Project, ProviderFailure};
 use toolbus_orchard::provider::Patience;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_local;
 use toolbus::bus::observe::Observers;
-use toolbus::chance;
+use toolbus_engine::chance;
 use toolbus_orchard::diagnostic::Problem;
 use toolbus_orchard::provider::Patience;
 use toolbus_orchard::record::ErrorRecord;
@@ -80,7 +80,7 @@ fn observers(config: Option<&Path>) -> Result<Observers, Failed> {
 
 /// From now on the sensitive ones of these values are secrets.
 fn hide(secrets: &Secrets, values: &BTreeMap<String, Value>) {
-    toolbus::secrets::mask_as(MASK);
+    toolbus_engine::secrets::mask_as(MASK);
     for value in values.values().filter(|value| value.contains_sensitive()) {
         secrets.hide_sensitive(value);
         hide_in_logs(value);
@@ -90,7 +90,7 @@ fn hide(secrets: &Secrets, values: &BTreeMap<String, Value>) {
 /// The log of toolbus itself, whatever of it is shown.
 fn hide_in_logs(value: &Value) {
     if let Some(text) = value.as_str() {
-        toolbus::secrets::hide(text);
+        toolbus_engine::secrets::hide(text);
     }
     value.elements().into_iter().flatten().for_each(hide_in_logs);
     value.members().into_iter().flatten().for_each(|(_, member)| hide_in_logs(member));

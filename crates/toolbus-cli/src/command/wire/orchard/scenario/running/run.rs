@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use toolbus::chance;
-use toolbus::child::words::quoted;
+use toolbus_engine::chance;
+use toolbus_engine::child::words::quoted;
 use toolbus_orchard::plan::{self, Plan};
 use toolbus_orchard::project::Project;
 use toolbus_orchard::record::{ErrorRecord, Status};

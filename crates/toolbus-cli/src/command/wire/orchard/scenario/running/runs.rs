@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use toolbus::child::words::quoted;
+use toolbus_engine::child::words::quoted;
 use toolbus_orchard::record::{Record, Status, file};
 use toolbus_orchard::run::teardown::is_left;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use toolbus::child::EnvPolicy;
+use toolbus_engine::child::EnvPolicy;
 use toolbus_orchard::model::Choice;
 use toolbus_orchard::plan::variables::Given;
 use toolbus_orchard::plan::{Chance, Evaluation, Node, Plan};
