@@ -10,7 +10,7 @@ use crate::tokens::{Token, tokens_and_literals};
 use crate::walls::{Breach, read, rust_files};
 
 /// Whose sources are looked at.
-const CRATES: [&str; 3] = ["toolbus-proto", "toolbus", "toolbus-cli"];
+const CRATES: [&str; 4] = ["toolbus-proto", "toolbus-engine", "toolbus", "toolbus-cli"];
 
 /// The folders in which each wire has one of its own.
 const FOLDERS: [&str; 3] =

@@ -9,10 +9,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::assets;
 use crate::ladder;
 use crate::manifest::{dependencies, locked};
 use crate::names;
+use crate::places;
+use crate::rooms;
+use crate::surface;
 use crate::tokens::{Token, tokens};
+use crate::words;
 
 /// What `toolbus-proto` must not name: it is told what happened and when, it never looks.
 const NOT_IN_THE_RULES: [&[&str]; 8] = [
@@ -31,12 +36,16 @@ const NOT_BELOW_THE_RULES: [&str; 8] =
     ["async-io", "async-std", "futures-executor", "hyper", "mio", "quinn", "smol", "tokio"];
 
 /// Each crate and those of ours it may use; tests may use more.
-const ONE_WAY: [(&str, &[&str]); 6] = [
+const ONE_WAY: [(&str, &[&str]); 7] = [
     ("toolbus-proto", &[]),
-    ("toolbus", &["toolbus-proto"]),
-    ("toolbus-check", &["toolbus-proto", "toolbus"]),
-    ("toolbus-orchard", &["toolbus-proto", "toolbus"]),
-    ("toolbus-cli", &["toolbus-proto", "toolbus", "toolbus-check", "toolbus-orchard"]),
+    ("toolbus-engine", &["toolbus-proto"]),
+    ("toolbus", &["toolbus-proto", "toolbus-engine"]),
+    ("toolbus-check", &["toolbus-proto", "toolbus-engine", "toolbus"]),
+    ("toolbus-orchard", &["toolbus-proto", "toolbus-engine", "toolbus"]),
+    (
+        "toolbus-cli",
+        &["toolbus-proto", "toolbus-engine", "toolbus", "toolbus-check", "toolbus-orchard"],
+    ),
     ("toolbus-testkit", &["toolbus-proto", "toolbus", "toolbus-orchard"]),
 ];
 
@@ -82,6 +91,11 @@ fn breaches(root: &Path) -> io::Result<Vec<Breach>> {
     found.extend(runtime_breaches(&dependencies(&manifest), &lock));
     found.extend(names::breaches(root)?);
     found.extend(ladder::breaches(root)?);
+    found.extend(surface::breaches(root)?);
+    found.extend(rooms::breaches(root)?);
+    found.extend(words::breaches(root)?);
+    found.extend(places::breaches(root)?);
+    found.extend(assets::breaches(root)?);
     Ok(found)
 }
 
