@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use tokio::io::duplex;
 use tokio::task::{LocalSet, spawn_local};
-use toolbus::engine::client::{Client as Connection, Sharing};
+use toolbus_engine::client::{Client as Connection, Sharing};
 use toolbus::bus::Route;
-use toolbus::engine::front::Front;
-use toolbus::engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
+use toolbus_engine::front::Front;
+use toolbus_engine::calls::{Answerer, Pressure, ReplyTo, RunningCall};
 use toolbus_proto::channel::{Down, Ticket, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::tool::{Call, Outcome, What};

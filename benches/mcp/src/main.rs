@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [SERVER] => server::serve(),
-        [] => measure(&programs, 15),
+        [] => measure(&programs, rounds()),
         ["quick"] => measure(&programs, 5),
         ["calls", count, size, in_flight] => {
             let number = |word: &str| word.parse::<usize>().expect("a number");
@@ -52,12 +52,22 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// How often the contenders take turns, by the variable `ROUNDS`.
+fn rounds() -> usize {
+    std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(9)
+}
+
 fn measure(programs: &[PathBuf], rounds: usize) {
     pin();
     let mut table = Table::new(rounds);
-    table.add("`cat | server | cat`".to_owned(), through_cat());
+    table.add("`cat`, server, `cat`".to_owned(), through_cat());
     for program in programs {
-        table.add(format!("`{} mcp`", program.display()), through_toolbus(program));
+        // One needs no further name; where there are several it is their folders that differ.
+        let name = match programs.len() {
+            1 => "`toolbus mcp`".to_owned(),
+            _ => format!("`{} mcp`", program.display()),
+        };
+        table.add(name, through_toolbus(program));
     }
     for in_flight in [1, 16] {
         for (size, shown) in SIZES {

@@ -45,38 +45,39 @@ impl Table {
         }
         let unit = if in_flight == 1 { "µs until the answer" } else { "calls a second" };
         println!(
-            "\n| {shown}, {in_flight} in flight | {unit} | ratio | best turn | ratio | \
-             CPU of all, µs a call | ratio |"
+            "\n| {shown}, {in_flight} in flight | {unit} | ratio | CPU of all, µs a call | ratio |"
         );
-        println!("|---|---|---|---|---|---|---|");
+        println!("|---|---|---|---|---|");
         for (((name, _), own), cpu) in self.rows.iter().zip(&times).zip(&cpus) {
-            let ratio = ratio(&times[0], own);
-            let best_ratio = best(&times[0]) / best(own);
-            let told = |time: f64| match in_flight {
-                1 => format!("{:.1}", time * 1e6),
-                _ => format!("{:.0}", 1.0 / time),
+            let told = |time: &f64| match in_flight {
+                1 => time * 1e6,
+                _ => 1.0 / time,
             };
-            let (middle, best) = (told(median(own.clone())), told(best(own)));
-            let (cpu, cpu_ratio) = (median(cpu.clone()) * 1e6, self::ratio(&cpus[0], cpu));
             println!(
-                "| {name} | {middle} | {ratio:.2} | {best} | {best_ratio:.2} | {cpu:.2} | \
-                 {cpu_ratio:.2} |"
+                "| {name} | {} | {} | {} | {} |",
+                spread(own.iter().map(told)),
+                spread(ratios(&times[0], own)),
+                spread(cpu.iter().map(|time| time * 1e6)),
+                spread(ratios(&cpus[0], cpu)),
             );
         }
     }
 }
 
-/// The middle one of the ratios within a round.
-fn ratio(limit: &[f64], own: &[f64]) -> f64 {
-    median(limit.iter().zip(own).map(|(limit, own)| limit / own).collect())
+/// The ratios within a round.
+fn ratios(limit: &[f64], own: &[f64]) -> impl Iterator<Item = f64> {
+    limit.iter().zip(own).map(|(limit, own)| limit / own)
 }
 
-/// What a machine with other work to do is least in the way of.
-fn best(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one, with the least and the most.
+fn spread(values: impl Iterator<Item = f64>) -> String {
+    let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let shown = |value: f64| match value {
+        ..10.0 => format!("{value:.2}"),
+        ..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    };
+    let (least, most) = (shown(values[0]), shown(values[values.len() - 1]));
+    format!("{} ({least} to {most})", shown(values[values.len() / 2]))
 }

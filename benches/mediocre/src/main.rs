@@ -17,7 +17,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
-        None => measure(15),
+        None => measure(rounds()),
         Some("quick") => measure(5),
         Some("only") => only(&words.next().unwrap_or_default()),
         Some("role-drop") => {
@@ -36,6 +36,11 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// How often the contenders take turns, by the variable `ROUNDS`.
+fn rounds() -> usize {
+    std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(9)
 }
 
 fn measure(rounds: usize) {

@@ -16,8 +16,8 @@ use toolbus::wire::mediocre::back::{Host, Mediocre, Options};
 use toolbus::peer::settings::Settings;
 use toolbus::bus::Bus;
 use toolbus::wire::mediocre::front::{Mediocre as Front, Settings as FrontSettings};
-use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
-use toolbus::transport::{Listener, Whereabouts};
+use toolbus_engine::calls::{Inbox, Pressure, RunningCall};
+use toolbus_engine::transport::{Listener, Whereabouts};
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::json::Json;
 use toolbus_proto::mediocre::{Methods, Reading};
@@ -144,7 +144,7 @@ impl Client {
 /// One call: the ways up and down.
 pub(crate) struct Asked {
     inbox: Rc<Inbox>,
-    uplink: RunningCall,
+    running: RunningCall,
 }
 
 impl Asked {
@@ -161,27 +161,27 @@ impl Asked {
         call.deadline.quiet = Some(Duration::from_secs(60));
         call.options.sends_parts = sends_parts;
         let (inbox, slot) = Inbox::new();
-        let uplink = back.start(call, slot);
-        Asked { inbox, uplink }
+        let running = back.start(call, slot);
+        Asked { inbox, running }
     }
 
     pub(crate) async fn send(&self, part: Part) {
-        if self.uplink.send(Up::Part(part)) == Pressure::Full {
+        if self.running.send(Up::Part(part)) == Pressure::Full {
             self.inbox.room().await;
         }
     }
 
     pub(crate) fn end(&self) {
-        let _ = self.uplink.send(Up::End(None));
+        let _ = self.running.send(Up::End(None));
     }
 
     pub(crate) async fn next(&self) -> Down {
-        self.inbox.next(&self.uplink).await
+        self.inbox.next(&self.running).await
     }
 
     /// The whole of a single answer.
     pub(crate) async fn answer(self) -> Json {
-        match self.inbox.whole(self.uplink).await {
+        match self.inbox.whole(self.running).await {
             Ok(Outcome::Value(value)) => value,
             other => panic!("{other:?}"),
         }

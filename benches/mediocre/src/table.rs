@@ -54,13 +54,17 @@ impl Table {
         }
         let unit = self.unit.name();
         println!("\n{}\n", self.title);
-        println!("| | {unit} | ratio | best turn, {unit} | ratio |\n|---|---|---|---|---|");
+        println!("| | {unit} | ratio |\n|---|---|---|");
         for ((name, _), times) in self.rows.iter().zip(&seconds) {
             let ratios = seconds[0].iter().zip(times).map(|(first, time)| first / time);
-            let (ratio, best_ratio) = (median(ratios.collect()), best(&seconds[0]) / best(times));
-            let (middle, best) =
-                (self.unit.show(median(times.clone())), self.unit.show(best(times)));
-            println!("| {name} | {middle} | {ratio:.2} | {best} | {best_ratio:.2} |");
+            let [least, middle, most] =
+                three(times.iter().copied()).map(|time| self.unit.show(time));
+            // What takes less time is more a second.
+            let (least, most) = match self.unit {
+                Unit::Micros => (least, most),
+                Unit::GibPerSecond(_) | Unit::PerSecond(_) => (most, least),
+            };
+            println!("| {name} | {middle} ({least} to {most}) | {} |", spread(ratios));
         }
     }
 }
@@ -99,12 +103,15 @@ fn calibrate(contender: &mut dyn Contender) -> u32 {
     }
 }
 
-/// What a machine with other work to do is least in the way of.
-fn best(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
+/// The middle one, with the least and the most.
+fn spread(values: impl Iterator<Item = f64>) -> String {
+    let [least, middle, most] = three(values);
+    format!("{middle:.2} ({least:.2} to {most:.2})")
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The least, the middle one and the most.
+fn three(values: impl Iterator<Item = f64>) -> [f64; 3] {
+    let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    [values[0], values[values.len() / 2], values[values.len() - 1]]
 }

@@ -18,7 +18,7 @@ use toolbus_proto::oracle::felt::Felt;
 fn main() -> ExitCode {
     let word = std::env::args().nth(1);
     match word.as_deref() {
-        None => measure(25),
+        None => measure(rounds()),
         Some("quick") => measure(5),
         Some("profile") => ours::Blocking::new(&one_felt()).calls_for_ever(),
         Some("role-peer") => bare::peer(),
@@ -31,6 +31,11 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// How often the contenders take turns, by the variable `ROUNDS`.
+fn rounds() -> usize {
+    std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(9)
 }
 
 fn measure(rounds: usize) {

@@ -9,9 +9,9 @@ use tokio::task::LocalSet;
 use toolbus::bus::back::Back;
 use toolbus::wire::oracle::back::{Options, Oracle};
 use toolbus::wire::oracle::blocking::{Oracles, Settings, serve as serve_blocking};
-use toolbus::child::supervisor::Restart;
-use toolbus::child::{Patience, Program};
-use toolbus::engine::calls::Inbox;
+use toolbus_engine::child::supervisor::Restart;
+use toolbus_engine::child::{Patience, Program};
+use toolbus_engine::calls::Inbox;
 use toolbus_proto::channel::{Asked, Channel, Down, Ended, Flow, Machine, Notice, Outbox, Serving, Ticket};
 use toolbus_proto::json::Json;
 use toolbus_proto::oracle::felt::Felt;
@@ -79,7 +79,7 @@ impl Reactor {
             Oracle::new(Options {
                 name: "peer".to_owned(),
                 program: Program::new(vec![program, "role-peer".to_owned()]),
-                patience: Patience::ORACLE,
+                patience: toolbus::wire::oracle::PATIENCE,
                 restart: Restart::OnDemand,
                 settings: oracle::Settings::default(),
                 functions: Functions::default(),
@@ -99,8 +99,8 @@ impl Contender for Reactor {
                 let (inbox, slot) = Inbox::new();
                 let method = Bytes::from_static(b"f");
                 let what = What::Native { wire: WIRE, method, body: body.clone() };
-                let uplink = oracle.start(Call::of(Instant::now(), what), slot);
-                match inbox.whole(uplink).await {
+                let running = oracle.start(Call::of(Instant::now(), what), slot);
+                match inbox.whole(running).await {
                     Ok(Outcome::Value(answer)) => assert_eq!(answer.as_bytes(), body),
                     other => panic!("{other:?}"),
                 }

@@ -36,12 +36,11 @@ impl Table {
             }
         }
         println!("\n{}\n", self.title);
-        println!("| | µs a call | ratio | best turn, µs | ratio |\n|---|---|---|---|---|");
+        println!("| | µs a call | ratio |\n|---|---|---|");
         for ((name, _), times) in self.rows.iter().zip(&nanos) {
             let ratios = nanos[0].iter().zip(times).map(|(limit, time)| limit / time);
-            let (middle, ratio) = (median(times.clone()) / 1000.0, median(ratios.collect()));
-            let (best, best_ratio) = (best(times) / 1000.0, best(&nanos[0]) / best(times));
-            println!("| {name} | {middle:.2} | {ratio:.2} | {best:.2} | {best_ratio:.2} |");
+            let (times, ratios) = (spread(times.iter().map(|nanos| nanos / 1e3)), spread(ratios));
+            println!("| {name} | {times} | {ratios} |");
         }
     }
 }
@@ -60,12 +59,15 @@ fn calibrate(contender: &mut dyn Contender) -> u32 {
     }
 }
 
-/// What a machine with other work to do is least in the way of.
-fn best(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
+/// The middle one, with the least and the most.
+fn spread(values: impl Iterator<Item = f64>) -> String {
+    let [least, middle, most] = three(values);
+    format!("{middle:.2} ({least:.2} to {most:.2})")
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The least, the middle one and the most.
+fn three(values: impl Iterator<Item = f64>) -> [f64; 3] {
+    let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    [values[0], values[values.len() / 2], values[values.len() - 1]]
 }

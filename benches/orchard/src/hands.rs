@@ -8,9 +8,9 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use toolbus::author::{Json as Answer, Tools};
 use toolbus::bus::back::Back;
-use toolbus::child::supervisor::Restart;
-use toolbus::child::{Patience, Program};
-use toolbus::engine::calls::{Inbox, RunningCall};
+use toolbus_engine::child::supervisor::Restart;
+use toolbus_engine::child::{Patience, Program};
+use toolbus_engine::calls::{Inbox, RunningCall};
 use toolbus::wire::orchard::WIRE;
 use toolbus::wire::orchard::back::{Options, Orchard};
 use toolbus_proto::json::Json;
@@ -38,7 +38,7 @@ impl Reactor {
         let back = local.block_on(&runtime, async {
             Orchard::new(Options {
                 program: Program::new(vec![program, role.to_owned()]),
-                patience: Patience::ORCHARD,
+                patience: toolbus::wire::orchard::PATIENCE,
                 restart: Restart::OnDemand,
                 settings: Settings::new("peer"),
             })

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     let word = std::env::args().nth(1);
     match word.as_deref() {
         None => {
-            measure(25);
+            measure(rounds());
             plan::measure(5);
             run::measure(5);
         }
@@ -40,6 +40,11 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// How often the contenders take turns, by the variable `ROUNDS`.
+fn rounds() -> usize {
+    std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(9)
 }
 
 fn measure(rounds: usize) {

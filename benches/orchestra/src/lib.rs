@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::task::{LocalSet, spawn_local};
 use toolbus::bus::Route;
-use toolbus::engine::calls::{ReplyTo, RunningCall};
-use toolbus::engine::front::Front;
-use toolbus::transport::quic::{
+use toolbus_engine::calls::{ReplyTo, RunningCall};
+use toolbus_engine::front::Front;
+use toolbus_engine::transport::quic::{
     Clients, Connection, Dialler, HANDSHAKE, Idle, Listener, QuicClient, QuicServer, Target,
 };
 use toolbus::wire::orchestra::certificates::Folder;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 use toolbus::bus::back::Back;
-use toolbus::child::supervisor::Restart;
-use toolbus::child::{Patience, Program};
-use toolbus::engine::calls::Inbox;
+use toolbus_engine::child::supervisor::Restart;
+use toolbus_engine::child::{Patience, Program};
+use toolbus_engine::calls::Inbox;
 use toolbus::wire::oracle::back::{Options, Oracle};
 use toolbus_bench_engine::{oracle, run};
 use toolbus_proto::oracle::WIRE;
@@ -114,7 +114,7 @@ fn open(name: &str, words: Vec<String>) -> Oracle {
     Oracle::new(Options {
         name: name.to_owned(),
         program: Program::new(words),
-        patience: Patience { stop: quick, signal: quick, ..Patience::ORACLE },
+        patience: Patience { stop: quick, signal: quick, ..toolbus::wire::oracle::PATIENCE },
         restart: Restart::OnDemand,
         settings: Settings::default(),
         functions: Functions::default(),

@@ -6,8 +6,8 @@ use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use tokio::sync::Notify;
-use toolbus::engine::client::{Client as Connection, Sharing};
-use toolbus::engine::calls::{Asker, Pressure, ReplyTo};
+use toolbus_engine::client::{Client as Connection, Sharing};
+use toolbus_engine::calls::{Asker, Pressure, ReplyTo};
 use toolbus_bench_engine::{Echo, hop, memory, run};
 use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::json::Json;

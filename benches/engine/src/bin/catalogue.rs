@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use toolbus::bus::Bus;
 use toolbus::bus::back::{Back, LocalFuture};
-use toolbus::engine::calls::{ReplyTo, RunningCall};
+use toolbus_engine::calls::{ReplyTo, RunningCall};
 use toolbus::{Call, Down, Failure, Json, Outcome, ToolSpec, What};
 use toolbus_bench_engine::{memory, run};
 

@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use toolbus::bus::config::JournalConfig;
 use toolbus::bus::journal::Journal;
 use toolbus::bus::journal::read::{Entry, Lines, open_all};
-use toolbus::engine::calls::Inbox;
-use toolbus::engine::client::{Client as Connection, Sharing};
+use toolbus_engine::calls::Inbox;
+use toolbus_engine::client::{Client as Connection, Sharing};
 use toolbus::{Back, Bus, Failure, LocalFuture, ReplyTo, RunningCall, ToolSpec};
 use toolbus_bench_engine::{Echo, hop, run};
 use toolbus_proto::json::Json;
@@ -60,12 +60,14 @@ fn calls(rounds: usize, path: PathBuf) {
                 times.push(micros);
             }
         }
-        let names = ["without", "with a journal", "with arguments and results"];
+        println!("| {IN_FLIGHT} in flight | µs of the processor a call | of that without |");
+        println!("|---|---|---|");
+        let names = ["without a journal", "with one", "with arguments and results in it"];
         for (at, name) in names.iter().enumerate() {
             let micros = middle(times.iter().map(|times| times[at]));
             let ratio = middle(times.iter().map(|times| times[at] / times[0]));
             println!(
-                "{name:28} {:6.2} µs a call ({:.2} to {:.2}), ratio {:.2} ({:.2} to {:.2})",
+                "| {name} | {:.2} ({:.2} to {:.2}) | {:.2} ({:.2} to {:.2}) |",
                 micros[1], micros[0], micros[2], ratio[1], ratio[0], ratio[2]
             );
         }
@@ -157,8 +159,8 @@ fn reading(mib: usize, path: &Path) {
         (begun.elapsed().as_secs_f64(), (processor_nanos() - before) / 1e9);
     let mib = written as f64 / 1_048_576.0;
     println!(
-        "read {count} lines ({mib:.0} MiB, {:.2} ms each) in {seconds:.2} s, {processor:.2} s of the \
-         processor: {:.0} MiB/s of it",
+        "\nRead {count} lines ({mib:.0} MiB, {:.2} ms each) in {seconds:.2} s, {processor:.2} s of the \
+         processor: {:.0} MiB/s of it.",
         millis / count as f64,
         mib / processor
     );

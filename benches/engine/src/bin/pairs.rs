@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const IN_FLIGHT: [u64; 2] = [1, 16];
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 
 /// A wire that is spoken in lines, as its clients do.
 struct Wire {
@@ -111,9 +111,9 @@ fn main() {
                     let alone = alone.calls(calls / ROUNDS as u64, in_flight);
                     rounds.push([through.own, through.children, alone.own]);
                 }
-                let [bus, server, alone] = [0, 1, 2].map(|at| median(&rounds, at));
+                let [bus, server, alone] = [0, 1, 2].map(|at| spread(&rounds, at));
                 println!(
-                    "| {} | {} | {in_flight} | {bus:.1} | {server:.1} | {alone:.1} |",
+                    "| {} | {} | {in_flight} | {bus} | {server} | {alone} |",
                     front.name, back.name
                 );
             }
@@ -121,10 +121,11 @@ fn main() {
     }
 }
 
-fn median(rounds: &[[f64; 3]], at: usize) -> f64 {
+/// The middle one, with the least and the most.
+fn spread(rounds: &[[f64; 3]], at: usize) -> String {
     let mut all: Vec<_> = rounds.iter().map(|round| round[at]).collect();
     all.sort_by(f64::total_cmp);
-    all[all.len() / 2]
+    format!("{:.1} ({:.1} to {:.1})", all[all.len() / 2], all[0], all[all.len() - 1])
 }
 
 /// Processor time a call, in µs.

@@ -6,9 +6,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use toolbus::bus::back::Back;
 use toolbus::wire::oracle::back::{Options, Oracle};
-use toolbus::child::supervisor::Restart;
-use toolbus::child::{Patience, Program};
-use toolbus::engine::calls::Inbox;
+use toolbus_engine::child::supervisor::Restart;
+use toolbus_engine::child::{Patience, Program};
+use toolbus_engine::calls::Inbox;
 use toolbus_bench_engine::{oracle, run};
 use toolbus_proto::oracle::{Functions, Settings};
 use toolbus_proto::oracle::WIRE;
@@ -28,7 +28,7 @@ fn call(count: u32) {
         let oracle = Oracle::new(Options {
             name: "echo".to_owned(),
             program: Program::new(vec![this, "oracle".to_owned()]),
-            patience: Patience::ORACLE,
+            patience: toolbus::wire::oracle::PATIENCE,
             restart: Restart::OnDemand,
             settings: Settings::default(),
             functions: Functions::default(),
@@ -50,6 +50,6 @@ async fn invoke(oracle: &Oracle) {
     let (inbox, slot) = Inbox::new();
     let mut call = Call::of(Instant::now(), What::Native { wire: WIRE, method, body });
     call.deadline.quiet = Some(std::time::Duration::from_secs(60));
-    let uplink = oracle.start(call, slot);
-    inbox.whole(uplink).await.expect("the oracle answers");
+    let running = oracle.start(call, slot);
+    inbox.whole(running).await.expect("the oracle answers");
 }

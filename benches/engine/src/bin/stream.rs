@@ -4,8 +4,8 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use toolbus::engine::client::{Client as Connection, Sharing};
-use toolbus::engine::calls::{Inbox, Pressure, RunningCall};
+use toolbus_engine::client::{Client as Connection, Sharing};
+use toolbus_engine::calls::{Inbox, Pressure, RunningCall};
 use toolbus_bench_engine::{Echo, Over, hop, memory, run};
 use toolbus_proto::channel::{Down, Up};
 use toolbus_proto::tool::{Call, Outcome, Part};
@@ -38,8 +38,8 @@ fn start(near: &Connection<Client>, tool: &str) -> (Rc<Inbox>, RunningCall) {
     let mut call = Call::tool(Instant::now(), tool, None);
     call.options.sends_parts = true;
     let (inbox, slot) = Inbox::new();
-    let uplink = near.start(call, slot);
-    (inbox, uplink)
+    let running = near.start(call, slot);
+    (inbox, running)
 }
 
 fn part() -> Up {
@@ -49,20 +49,20 @@ fn part() -> Up {
 /// All of it, there and back.
 async fn whole() -> (usize, usize) {
     let near = two_hops();
-    let (inbox, uplink) = start(&near, "return");
+    let (inbox, running) = start(&near, "return");
     let send = async {
         for _ in 0..PARTS {
-            if uplink.send(part()) == Pressure::Full {
+            if running.send(part()) == Pressure::Full {
                 inbox.room().await;
             }
         }
-        let _ = uplink.send(Up::End(None));
+        let _ = running.send(Up::End(None));
         PARTS * PART_BYTES
     };
     let receive = async {
         let mut received = 0;
         loop {
-            match inbox.next(&uplink).await {
+            match inbox.next(&running).await {
                 Down::Part(part) => received += part.weight(),
                 Down::Done(outcome) => {
                     assert_eq!(outcome, Ok(Outcome::End(None)));
@@ -78,18 +78,18 @@ async fn whole() -> (usize, usize) {
 /// Sends until it is answered, which is long before the end.
 async fn early() -> usize {
     let near = two_hops();
-    let (inbox, uplink) = start(&near, "early");
+    let (inbox, running) = start(&near, "early");
     let mut sent = 0;
     let send = async {
         loop {
             sent += 1;
-            if uplink.send(part()) == Pressure::Full {
+            if running.send(part()) == Pressure::Full {
                 inbox.room().await;
             }
             tokio::task::yield_now().await;
         }
     };
-    let answer = async { while !matches!(inbox.next(&uplink).await, Down::Done(_)) {} };
+    let answer = async { while !matches!(inbox.next(&running).await, Down::Done(_)) {} };
     tokio::select! {
         () = send => {}
         () = answer => {}
@@ -101,23 +101,23 @@ async fn early() -> usize {
 async fn cancelled() {
     let near = two_hops();
     for _ in 0..100 {
-        let (inbox, uplink) = start(&near, "return");
+        let (inbox, running) = start(&near, "return");
         for _ in 0..20 {
-            let _ = uplink.send(part());
+            let _ = running.send(part());
         }
-        let _ = inbox.next(&uplink).await;
-        drop(uplink);
+        let _ = inbox.next(&running).await;
+        drop(running);
     }
 }
 
 /// Sends as much as is taken from one who does not read a byte of what comes back.
 async fn slow() -> usize {
     let near = two_hops();
-    let (inbox, uplink) = start(&near, "return");
+    let (inbox, running) = start(&near, "return");
     let mut taken = 0;
     loop {
         taken += 1;
-        if uplink.send(part()) == Pressure::Full {
+        if running.send(part()) == Pressure::Full {
             let room = tokio::time::timeout(std::time::Duration::from_secs(1), inbox.room());
             if room.await.is_err() {
                 return taken;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use toolbus::engine::calls::{Asker, Pressure, ReplyTo};
-use toolbus::transport::quic::Dialler;
+use toolbus_engine::calls::{Asker, Pressure, ReplyTo};
+use toolbus_engine::transport::quic::Dialler;
 use toolbus::wire::orchestra::link::Link;
 use toolbus_bench_orchestra::bare::{Bare, FRAME, ask};
 use toolbus_bench_orchestra::{Certs, Echo, Over, link, median, run, serve};

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Instant;
 
-use toolbus::engine::calls::Inbox;
-use toolbus::transport::quic::Dialler;
+use toolbus_engine::calls::Inbox;
+use toolbus_engine::transport::quic::Dialler;
 use toolbus_bench_orchestra::{Certs, Echo, link, memory, run, serve};
 use toolbus_proto::json::Json;
 use toolbus_proto::orchestra::Role;
