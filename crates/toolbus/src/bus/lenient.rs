@@ -24,7 +24,7 @@ use super::observe::Observed;
 use crate::bus::{Bus, Listed, Member};
 use crate::child::stderr::SHOWN;
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
-use crate::engine::relay::Relay;
+use crate::engine::waiting::WaitingCalls;
 use crate::task::spawn_local;
 use crate::wake::{Wake, turn};
 
@@ -61,6 +61,7 @@ impl LenientBus {
     fn with(bus: Rc<Bus>, changed: Rc<Wake>, patience: Option<Duration>) -> LenientBus {
         bus.offer_own();
         let slow = bus.members.iter().map(|_| Cell::new(false)).collect();
+        let waiting = bus.scope.enter(|| WaitingCalls::new("the list of tools"));
         LenientBus(Rc::new_cyclic(|this| Offered {
             this: this.clone(),
             bus,
@@ -69,6 +70,7 @@ impl LenientBus {
             patience,
             first_until: Cell::new(None),
             slow,
+            waiting,
             missed: RefCell::default(),
             rounds: RefCell::default(),
             listed: RefCell::default(),
@@ -124,6 +126,8 @@ struct Offered {
     first_until: Cell<Option<Instant>>,
     /// Which backs have been asked, took too long and have not answered yet.
     slow: Vec<Cell<bool>>,
+    /// The calls that wait until backs have been asked.
+    waiting: Rc<WaitingCalls>,
     /// Which of them have been said to be left out.
     missed: RefCell<HashSet<usize>>,
     /// The lists that may still wait for one of those.
@@ -553,7 +557,10 @@ fn later(
     if offered.bus.is_search(&call) {
         asking.sought = None;
     }
-    let relay = Relay::new(call, down);
+    let relay = offered.waiting.relay(call, down);
+    if !relay.is_waiting() {
+        return relay.running_call();
+    }
     let asked = relay.clone();
     let listing = spawn_local(async move {
         let before = offered.names();
