@@ -223,7 +223,10 @@ impl Asking {
 
 impl Offered {
     fn names(&self) -> Vec<ToolName> {
-        self.bus.offered().into_iter().map(|tool| tool.name).collect()
+        match self.bus.may_search() {
+            true => self.bus.offered().into_iter().map(|tool| tool.name).collect(),
+            false => self.bus.catalogue.borrow().names().cloned().collect(),
+        }
     }
 
     /// Is it offered by nobody, but may be a tool of a back that was left out?
@@ -563,8 +566,9 @@ fn later(
     }
     let asked = relay.clone();
     let listing = spawn_local(async move {
-        let before = offered.names();
         let was_told = offered.first_until.get().is_some();
+        // A list says itself what is offered now.
+        let before = (was_told && tool.is_some()).then(|| offered.names());
         match (offered.ask(&asking).await, tool) {
             (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
             // What is not shown is unknown, whichever back is away.
@@ -580,7 +584,7 @@ fn later(
                 }
                 // The back that was left out may have come, and this is no list that says so. Who
                 // was never told a list knows of none that could have changed.
-                if was_told && offered.names() != before {
+                if before.is_some_and(|before| offered.names() != before) {
                     offered.changed.ring();
                 }
                 // Its back has just been asked: it need not fail a second time.

@@ -4,6 +4,7 @@
 //! A bus is made for one front, and for one caller of it where callers are told apart. What it shows
 //! is worked out with its catalogue; here is what becomes of each call.
 
+mod admitted;
 mod held;
 mod house;
 mod limits;
@@ -31,7 +32,9 @@ use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::oauth::TokenCounts;
 #[cfg(feature = "oauth")]
 use crate::oauth::tokens::AskedTokens;
+use admitted::admitted;
 use held::HeldCalls;
+use limits::InUse;
 
 pub(super) use house::House;
 pub(super) use limits::Limiter;
@@ -353,7 +356,6 @@ impl Bus {
     ) -> RunningCall {
         let Some(member) = self.members.get(back) else { return self.start_at(back, call, down) };
         let Changed { own, params } = changed;
-        let own = ToolName::new(own);
         self.observers.start(call, down, |mut call, down, seen| {
             let said = match &call.what {
                 What::Native { wire, body, .. } => Some((*wire, body)),
@@ -496,17 +498,16 @@ impl Gate {
     ) -> Result<ReplyTo, (Arc<str>, Failure, ReplyTo)> {
         let is_limited =
             !self.limiters.is_empty() || !self.by_pattern.is_empty() || member.limiter.is_some();
-        let kind = said.filter(|_| is_limited).and_then(|(wire, _)| kind_of(wire));
-        let down = match (kind, said) {
-            (Some(kind), Some((_, request))) => {
-                let down = held::noting(&self.held, kind, down);
-                if self.held.let_go_on(kind, request) {
-                    return Ok(down);
-                }
-                down
-            }
-            _ => down,
-        };
+        if !is_limited {
+            return Ok(down);
+        }
+        let kind = said.and_then(|(wire, _)| kind_of(wire));
+        let holding = kind.map(|kind| (self.held.clone(), kind));
+        if let (Some(kind), Some((_, request))) = (kind, said)
+            && self.held.let_go_on(kind, request)
+        {
+            return Ok(admitted(InUse::default(), holding, down));
+        }
         let name = (!self.by_pattern.is_empty()).then(|| match sort {
             Sort::Method => own.to_owned(),
             _ => format!("{}.{own}", member.name),
@@ -516,6 +517,9 @@ impl Gate {
         };
         let by_pattern = self.by_pattern.iter().filter(matched).map(|(_, limiter)| limiter);
         let limiters = self.limiters.iter().chain(by_pattern).chain(&member.limiter);
-        limits::admit(Instant::now(), limiters, down)
+        match limits::admit(Instant::now(), limiters) {
+            Ok(in_use) => Ok(admitted(in_use, holding, down)),
+            Err((limit, failure)) => Err((limit, failure, down)),
+        }
     }
 }
