@@ -218,6 +218,44 @@ impl Several {
         self.pass_shown(front, call, edit);
     }
 
+    /// What is changed about this call, if it is of a tool of the only server that is known to be
+    /// shown, and nothing is wrong with it: then only its way there is another, and it need not be
+    /// remembered here. What the server answers is shown as it is, but for
+    /// [tasks](Several::tells_of_tasks).
+    pub fn changed_call(&self, call: &Call) -> Option<Changed> {
+        let What::Native { method, .. } = &call.what else { return None };
+        let [super::Back { peer: super::Peer { speaks_mcp: true, .. }, .. }] =
+            self.backs.as_slice()
+        else {
+            return None;
+        };
+        if self.shown.lists_tools || method != "tools/call" {
+            return None;
+        }
+        let params = params_of(call);
+        let name = edit::text(params, "name")?;
+        if self.shown.selection.is_none() {
+            return Some(Changed { own: ToolName::new(&*name), params: Ok(None) });
+        }
+        let Tool { own, renamed, rule } = self.lone.tools.get(&*name)?;
+        let rule = rule.as_ref().filter(|rule| !rule.fixed.is_empty());
+        let params = sent(params, &name, renamed.as_deref(), rule.map(|rule| &**rule));
+        let params = Ok(params.ok()?);
+        Some(Changed { own: own.clone(), params })
+    }
+
+    /// Are tasks that calls have become known to those alone who began them?
+    pub fn tells_of_tasks(&self) -> bool {
+        self.shown.is_closed
+    }
+
+    /// The server has answered a [changed call](Several::changed_call).
+    pub fn answered(&mut self, result: &[u8]) {
+        if let Ok(result) = str::from_utf8(result) {
+            self.remember_task(result);
+        }
+    }
+
     fn pass_shown(&mut self, front: Ticket, call: Call, edit: Edit) -> Ticket {
         let ticket = self.ask(0, call, Purpose::Shown { front, edit });
         self.jobs.insert(front, Job::Pass { back: 0, ticket });
@@ -700,7 +738,7 @@ impl Several {
 
     /// A call has become a task, if it has: it is known to those who began it.
     fn remember_task(&mut self, result: &str) {
-        if !self.shown.is_closed || !result.contains("taskId") {
+        if !self.shown.is_closed || memchr::memmem::find(result.as_bytes(), b"taskId").is_none() {
             return;
         }
         let task = edit::member(result, "task").unwrap_or(result);
