@@ -216,8 +216,13 @@ const TAKES_ITS_TIME: [&str; 4] = ["--timeout", "600", "--start-timeout", "600"]
 #[test]
 fn a_server_that_is_slow_to_start_costs_only_its_own_calls() {
     let folder = Scratch::new();
-    let answers = ["forever", "{", "read", "answer", r#"{"content":[]}"#, "}"];
-    let slow = slow_to_start(&folder, &server_doing(&answers));
+    // Each of the calls that wait has it listed again.
+    let tools = r#"{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}"#;
+    let opening = ["read", "answer", INITIALIZED, "forever", "{", "read"];
+    let lists = ["if", "tools/list", "{", "answer", tools, "}"];
+    let calls = ["if", "tools/call", "{", "answer", r#"{"content":[]}"#, "}", "}"];
+    let server = mcp_server(&[&opening[..], &lists, &calls].concat());
+    let slow = slow_to_start(&folder, &server);
     let config = folder.file("toolbus.toml");
     let backs =
         format!("[back.slow]\nconnect = \"{slow}\"\n[back.builtin]\nconnect = \"builtin:\"\n");

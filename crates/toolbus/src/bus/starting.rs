@@ -136,7 +136,9 @@ pub(super) fn hand_to(
         (None, Some(_)) => None,
         (None, None) => Some(own.unwrap_or(TIMEOUT)),
     };
-    if let Some(caller) = caller {
+    let kind = member.address.kind();
+    // No other wire tells another machine who calls.
+    if let Some(caller) = caller.filter(|_| kind.is_many()) {
         call.provenance.get_or_insert_default().caller = Some(caller.clone());
     }
     // What is said in a wire of its own is passed on as it is.
@@ -144,7 +146,6 @@ pub(super) fn hand_to(
         *trace = trace.passed_on(chance::bytes());
     }
     let wire = member.back.wire();
-    let kind = member.address.kind();
     if let Some(Err(failure)) = seen.map(|seen| seen.begin(&member.name, wire, kind, &mut call)) {
         let _ = down.send(Down::Done(Err(failure)));
         return RunningCall::ended();

@@ -501,7 +501,12 @@ impl Gate {
         if !is_limited {
             return Ok(down);
         }
-        let kind = said.and_then(|(wire, _)| kind_of(wire));
+        // Mostly the caller uses the words of the back.
+        let own = member.address.kind();
+        let kind = said.and_then(|(wire, _)| match own.wire() == wire {
+            true => Some(own),
+            false => kind_of(wire),
+        });
         let holding = kind.map(|kind| (self.held.clone(), kind));
         if let (Some(kind), Some((_, request))) = (kind, said)
             && self.held.let_go_on(kind, request)
