@@ -13,6 +13,7 @@ use toolbus::peer::{PeerKind, Registry};
 use toolbus_engine::child::words;
 use toolbus_engine::secrets::masked;
 use toolbus_proto::edit::toml::{CannotEdit, TablePlace, Tables};
+use toolbus_proto::limit;
 use toolbus_proto::registry::Reached;
 use toolbus_proto::tool::{Deadline, Wire};
 
@@ -127,7 +128,16 @@ pub(crate) fn run(args: &AddArgs, globals: &Globals) -> Result<(), Failed> {
             if let Some(will) = &wanted.will {
                 stderr::write(&printable(&masked(will)));
             }
-            Some(attempt(args, &wanted, &looked, globals)?)
+            match attempt(args, &wanted, &looked, globals)? {
+                Attempt::Answered(tried) => Some(tried),
+                Attempt::NeedsSignIn { login } => {
+                    let paint = globals.color.paint(&std::io::stderr());
+                    let hint = paint.hint("hint:");
+                    let note = "note: not tried: it needs a sign-in";
+                    stderr::write(&format!("{note}\n{hint} `{login}`\n"));
+                    None
+                }
+            }
         }
     };
     let wire = tried.as_ref().map(|tried| tried.wire);
@@ -450,6 +460,16 @@ fn missing(wanted: &WantedBack, looked: &Looked) -> Vec<String> {
     missing
 }
 
+/// What came of starting it.
+enum Attempt {
+    Answered(Tried),
+    /// It is there, and wants to know first who asks.
+    NeedsSignIn {
+        /// The command that signs in.
+        login: String,
+    },
+}
+
 /// What a back has that was tried.
 struct Tried {
     wire: Wire,
@@ -464,7 +484,7 @@ fn attempt(
     wanted: &WantedBack,
     looked: &Looked,
     globals: &Globals,
-) -> Result<Tried, Failed> {
+) -> Result<Attempt, Failed> {
     let name = &wanted.peer.name;
     let back = looked.config.backs.iter().find(|back| back.name == *name);
     let Some(back) = back else { return Err(Failed::usage("there is nothing to try")) };
@@ -478,6 +498,9 @@ fn attempt(
     let tried = peers.meet(async |bus| {
         let listed = bus.list_by(deadline).await;
         let Some(listed) = listed.first() else { return Err(Failed::quietly(Exit::Failed)) };
+        if let Some(login) = listed.tools.as_ref().err().and_then(limit::login_of) {
+            return Ok(Attempt::NeedsSignIn { login });
+        }
         let tools = listed.tools.as_ref().map_err(|failure| {
             let failure = with_meant_or_bare(&listed.address, failure.clone());
             unreachable(&listed.address, &failure)
@@ -492,7 +515,7 @@ fn attempt(
             Some(face) => face.has_besides(&bus, &peers, globals).await,
             None => Vec::new(),
         };
-        Ok(Tried { wire, tools, others })
+        Ok(Attempt::Answered(Tried { wire, tools, others }))
     });
     tried.map_err(|failed| {
         let exit = failed.exit;
