@@ -30,6 +30,8 @@ use crate::peers::{Peers, no_address, say_how_to_reload, with_meant_or_bare};
 use crate::render::{self, printable};
 use crate::stderr;
 
+/// How long a server whose start is bounded has to list its tools once it has started.
+const AFTER_START: Duration = Duration::from_secs(5);
 /// So many tools are named.
 const NAMED_MAX: usize = 8;
 /// The family of tables that is added to.
@@ -492,9 +494,11 @@ fn attempt(
     // What it has besides is asked of all of it.
     config.backs.push(BackConfig { allow: None, ..back.clone() });
     let is_bare = back.address.is_bare();
-    let peers = Peers::of_config(config, globals).within(args.start_timeout);
+    // A start that takes too long is told as such: what bounds all of the try ends later.
+    let total = args.start_timeout.map(|start| start + AFTER_START);
+    let peers = Peers::of_config(config, globals).within(total);
     let peers = if is_bare { peers.knowing_wires() } else { peers };
-    let deadline = Deadline { total: args.start_timeout, ..Deadline::never(Instant::now()) };
+    let deadline = Deadline { total, ..Deadline::never(Instant::now()) };
     let tried = peers.meet(async |bus| {
         let listed = bus.list_by(deadline).await;
         let Some(listed) = listed.first() else { return Err(Failed::quietly(Exit::Failed)) };
