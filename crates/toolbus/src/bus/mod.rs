@@ -68,6 +68,7 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
+use toolbus_proto::limit;
 use toolbus_proto::tool::{
     Call, Deadline, Failure, FailureKind, Outcome, ToolName, ToolSpec, What, Wire,
 };
@@ -838,6 +839,10 @@ impl Bus {
             (None, Naming::Plain) => (0..known.len()).find_map(failed)?,
             (None, _) => return None,
         };
+        if limit::login_of(failure).is_some() {
+            // It says itself what is to be done about it.
+            return Some(failure.clone());
+        }
         let message = format!("`{back}` cannot be reached: {}", failure.message);
         let mut told = Failure::new(FailureKind::Unavailable, message);
         told.last_words.clone_from(&failure.last_words);
