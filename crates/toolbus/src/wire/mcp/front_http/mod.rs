@@ -233,6 +233,15 @@ fn room(
     if let Some(about) = about {
         endpoint = endpoint.introduced_as(&about.name, about.instructions.as_deref());
     }
+    #[cfg(feature = "oauth")]
+    if admission.judges {
+        let bus = backs.bus.clone();
+        endpoint = endpoint.judging_calls(move |name, args, visit| {
+            if let Some(bus) = &*bus.borrow() {
+                bus.judge_call(name, args, visit);
+            }
+        });
+    }
     #[cfg(feature = "tls")]
     if let Some(sharing) = options.sharing.clone() {
         let caller = caller.cloned();
