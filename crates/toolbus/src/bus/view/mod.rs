@@ -139,7 +139,9 @@ impl Bus {
     /// [`Bus::native_wire`], whatever a view shows of what that back has.
     pub fn lone_wire(&self) -> Option<Wire> {
         match self.members.as_slice() {
-            [only] if only.allow.is_none() && !self.may_search() => Some(only.back.wire()),
+            [only] if only.allow.is_none() && !self.may_search() && !self.offers_sign_in() => {
+                Some(only.back.wire())
+            }
             _ => None,
         }
     }
@@ -160,6 +162,11 @@ impl Bus {
         if let Some((member, own)) = found {
             let _ = gate.lacking(member, (Sort::Tool, own.as_str()), args, &visit);
         }
+    }
+
+    /// May callers be asked to sign in to one of its backs?
+    pub(crate) fn offers_sign_in(&self) -> bool {
+        self.members.iter().any(|member| member.bare.offers_sign_in())
     }
 
     /// What it shows, if that is not everything.

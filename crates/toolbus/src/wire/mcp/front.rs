@@ -46,7 +46,7 @@ pub fn serve(
     output: Output,
 ) -> LocalFuture<'static, Ended> {
     let backs = Backs::of(bus);
-    let (behind, route) = (backs.behind, backs.route.clone());
+    let (behind, route) = (backs.behind, offering(backs.route.clone()));
     // A pipe has one client.
     let mut settings = Settings::new(env!("CARGO_PKG_VERSION"), CallerId(1), behind);
     if let Some(bytes_max) = options.line_bytes_max {
@@ -76,6 +76,18 @@ pub fn serve(
             }
         }
     })
+}
+
+/// The way of clients on this machine, whose users can be shown a page: a sign-in may be offered to
+/// them.
+#[cfg(feature = "oauth")]
+pub(super) fn offering(route: Rc<dyn Route>) -> Rc<dyn Route> {
+    super::offers::SignInOffers::new(route)
+}
+
+#[cfg(not(feature = "oauth"))]
+pub(super) fn offering(route: Rc<dyn Route>) -> Rc<dyn Route> {
+    route
 }
 
 /// Whom the clients of an MCP server of ours talk to: one MCP server, or all backs of a bus
