@@ -268,6 +268,13 @@ impl Offered {
                 _ => is_all_heard = false,
             }
             let failure = tools.as_ref().err().cloned();
+            // What a sign-in has shown once stays in the list: a call of it says what is to be done.
+            let tools = match &failure {
+                Some(failure) if limit::login_of(failure).is_some() => {
+                    self.last_of(index).or(tools)
+                }
+                _ => tools,
+            };
             first_failure = first_failure.or(failure);
             listed.push(Listed {
                 back: member.name.clone(),

@@ -284,7 +284,9 @@ impl Several {
         let method = method.clone();
         let method = str::from_utf8(&method).unwrap_or_default();
         // The only one decides about everything by itself.
-        if let [Back { peer: Peer { speaks_mcp: true, .. }, .. }] = self.backs.as_slice() {
+        if let [Back { peer: Peer { speaks_mcp: true, .. }, .. }] = self.backs.as_slice()
+            && !self.shown.greets_first
+        {
             return self.call_alone(now, ticket, call);
         }
         // Whatever else is wrong with it.

@@ -76,6 +76,13 @@ impl PeerKind for DetectedKind {
         &ALL
     }
 
+    fn reached_by(&self, generic: &str, args: &Json) -> Option<String> {
+        let registry = Registry::default();
+        let mut kinds = registry.kinds().filter(|kind| kind.generic_tools().contains(&generic));
+        // Never itself, which has the tools of all.
+        kinds.find(|kind| !kind.is(&DETECTED))?.reached_by(generic, args)
+    }
+
     /// It may turn out to be one of those.
     fn is_judged_by_schema(&self) -> bool {
         true

@@ -280,7 +280,8 @@ impl SeveralBacks {
 /// What the clients of this bus are shown.
 fn shown_by(bus: &Bus) -> Shown {
     let (selection, is_closed) = (bus.selection().cloned(), bus.doors().is_some());
-    Shown { selection, is_closed, lists_tools: bus.may_search() }
+    let greets_first = bus.offers_sign_in();
+    Shown { selection, is_closed, lists_tools: bus.may_search(), greets_first }
 }
 
 impl Drop for SeveralBacks {
