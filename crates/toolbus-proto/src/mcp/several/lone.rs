@@ -229,7 +229,7 @@ impl Several {
         else {
             return None;
         };
-        if self.shown.lists_tools || method != "tools/call" {
+        if self.shown.lists_tools || self.shown.greets_first || method != "tools/call" {
             return None;
         }
         let params = params_of(call);
