@@ -299,7 +299,7 @@ fn counters(stats: &Value) -> Result<(), String> {
 
 /// A note if the answer is an error as it should be, a fault if it has one of the headers alone.
 fn error_headers(answer: &Message) -> Option<Finding> {
-    let headers = answer.head.as_deref().and_then(Headers::read)?;
+    let headers = answer.head.as_ref().and_then(Headers::read)?;
     let rule = "error-headers";
     let (text, code) = (headers.get("Nats-Service-Error"), headers.get("Nats-Service-Error-Code"));
     let verdict = match (text, code) {
@@ -419,6 +419,6 @@ impl HandTalk {
 }
 
 fn is_nobody(message: &Message) -> bool {
-    let headers = message.head.as_deref().and_then(Headers::read);
+    let headers = message.head.as_ref().and_then(Headers::read);
     headers.is_some_and(|headers| headers.status == Some(503))
 }

@@ -392,7 +392,7 @@ fn what_a_client_wrote() {
 
 /// Does the server say that no node is there?
 fn is_nobody(message: &Message) -> bool {
-    let headers = message.head.as_deref().and_then(Headers::read);
+    let headers = message.head.as_ref().and_then(Headers::read);
     headers.is_some_and(|headers| headers.status == Some(503))
 }
 

@@ -314,11 +314,11 @@ impl<S: Serving + Streams + 'static> Front<S> {
     fn pass_up(&self, lane: Option<&Rc<Lane>>) -> Forwarded {
         let asker = lane.filter(|_| !S::IS_ONE).and_then(|lane| lane.charge.account());
         let passed = self.pass_asked(lane, asker.as_ref());
+        if let Some(lane) = lane.filter(|_| passed != Forwarded::Nothing) {
+            lane.noise.set(0);
+        }
         if passed == Forwarded::EnoughForNow {
             return passed;
-        }
-        if let Some(lane) = lane.filter(|_| passed == Forwarded::Something) {
-            lane.noise.set(0);
         }
         loop {
             let notice = self.machine.borrow_mut().poll_notice();
@@ -359,7 +359,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
             self.asked_meanwhile.borrow_mut().extend(asked);
             return Forwarded::Nothing;
         }
-        let mut passed = Forwarded::Nothing;
+        let (mut passed, mut has_started) = (Forwarded::Nothing, false);
         loop {
             // What was read already waits like what was not.
             if S::IS_ONE && self.is_unread(&self.lanes.only) {
@@ -377,6 +377,7 @@ impl<S: Serving + Streams + 'static> Front<S> {
                     // The tool that answers has a turn before the input is read, which may be broken.
                     let goes_on = call.options.sends_parts;
                     self.start(ticket, call, asker);
+                    has_started = true;
                     goes_on
                 }
                 Asked::Up(Up::Cancel(why)) => {
@@ -391,7 +392,12 @@ impl<S: Serving + Streams + 'static> Front<S> {
             }
         }
         self.is_passing.set(false);
-        passed
+        // A call that has begun is told so: tools that answer at once have a turn before that is
+        // written, and both go out together.
+        match has_started && self.sharing == Sharing::Credited {
+            true => Forwarded::EnoughForNow,
+            false => passed,
+        }
     }
 
     fn start(&self, ticket: Ticket, mut call: Call, asker: Option<Account>) {

@@ -89,11 +89,11 @@ fn of_message(event: Event, message: &Message) -> Json {
         let headers = Headers::read(head).unwrap_or_default();
         if let Some(status) = headers.status {
             event = event.raw("status", &status.to_string());
-            if !headers.text.is_empty() {
-                event = event.text("text", &headers.text);
+            if !headers.text().is_empty() {
+                event = event.text("text", headers.text());
             }
         }
-        if !headers.fields.is_empty() {
+        if headers.fields().next().is_some() {
             event = event.raw("headers", &fields(&headers));
         }
     }
@@ -104,7 +104,7 @@ fn of_message(event: Event, message: &Message) -> Json {
 fn fields(headers: &Headers) -> String {
     let mut out = vec![b'{'];
     let mut named: Vec<&str> = Vec::new();
-    for (name, _) in &headers.fields {
+    for (name, _) in headers.fields() {
         if named.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             continue;
         }

@@ -3,11 +3,13 @@
 //!
 //! Each direction of a call has a [`Sender`] at one end and a [`Receiver`] at the other.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::io::Write as _;
 
 use bytes::Bytes;
 
-use super::headers::{Block, Headers};
+use super::headers::{Headers, put_line};
 
 /// The header that every message of a call has.
 pub(crate) const HEADER: &str = "Toolbus";
@@ -33,8 +35,8 @@ pub(crate) fn piece_bytes_max(payload_max: usize) -> usize {
 #[derive(Debug)]
 pub(crate) struct Item {
     kind: &'static str,
-    /// The headers of its first message besides the one that all have.
-    fields: Vec<(&'static str, String)>,
+    /// The headers of its first message besides the one that all have, as they are written.
+    lines: Vec<u8>,
     payload: Bytes,
     /// More of the same run of bytes follows in another item.
     goes_on: bool,
@@ -46,19 +48,36 @@ pub(crate) struct Item {
 
 impl Item {
     pub(crate) fn new(kind: &'static str, payload: Bytes) -> Item {
-        Item { kind, fields: Vec::new(), payload, goes_on: false, is_free: false, has_begun: false }
+        Item { kind, lines: Vec::new(), payload, goes_on: false, is_free: false, has_begun: false }
     }
 
     #[must_use]
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Item {
-        self.fields.push((name, value.into()));
+    pub(crate) fn with(mut self, name: &'static str, value: impl AsRef<str>) -> Item {
+        put_line(&mut self.lines, name, value.as_ref());
         self
     }
 
     #[must_use]
-    pub(crate) fn maybe(self, name: &'static str, value: Option<impl Into<String>>) -> Item {
+    pub(crate) fn with_number(mut self, name: &'static str, value: u64) -> Item {
+        self.lines.extend_from_slice(name.as_bytes());
+        self.lines.extend_from_slice(b": ");
+        put_number(&mut self.lines, value);
+        self.lines.extend_from_slice(b"\r\n");
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn maybe(self, name: &'static str, value: Option<impl AsRef<str>>) -> Item {
         match value {
             Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn maybe_number(self, name: &'static str, value: Option<u64>) -> Item {
+        match value {
+            Some(value) => self.with_number(name, value),
             None => self,
         }
     }
@@ -81,11 +100,10 @@ impl Item {
     }
 }
 
-/// One message.
+/// One message, besides its header block.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) kind: &'static str,
-    pub(crate) head: Vec<u8>,
     pub(crate) payload: Bytes,
 }
 
@@ -184,14 +202,14 @@ impl Sender {
         self.bytes = 0;
     }
 
-    /// The next message that may leave.
-    pub(crate) fn next(&mut self) -> Option<Piece> {
+    /// The next message that may leave; its header block is written into `head`.
+    pub(crate) fn next(&mut self, head: &mut Vec<u8>) -> Option<Piece> {
         if self.is_gated && 0 < self.next {
             return None;
         }
         if let Some(item) = self.urgent.pop_front() {
-            let head = self.block(item.kind, false, &item.fields);
-            return Some(Piece { kind: item.kind, head, payload: item.payload });
+            self.put_head(head, item.kind, false, &item.lines);
+            return Some(Piece { kind: item.kind, payload: item.payload });
         }
         let item = self.waiting.front_mut()?;
         let is_free = item.is_free && !item.has_begun;
@@ -205,7 +223,7 @@ impl Sender {
         }
         let payload = item.payload.split_to(len);
         let is_whole = item.payload.is_empty();
-        let fields = if item.has_begun { Vec::new() } else { std::mem::take(&mut item.fields) };
+        let lines = if item.has_begun { Vec::new() } else { std::mem::take(&mut item.lines) };
         item.has_begun = true;
         let (kind, goes_on) = (item.kind, item.goes_on);
         if is_whole {
@@ -215,28 +233,45 @@ impl Sender {
         if !is_free {
             self.credit -= len as u64;
         }
-        let head = self.block(kind, !is_whole || goes_on, &fields);
-        Some(Piece { kind, head, payload })
+        self.put_head(head, kind, !is_whole || goes_on, &lines);
+        Some(Piece { kind, payload })
     }
 
-    fn block(&mut self, kind: &str, more: bool, fields: &[(&'static str, String)]) -> Vec<u8> {
-        let more = if more { " more" } else { "" };
-        let mut block = Block::new().with(HEADER, &format!("{kind} {}{more}", self.next));
-        self.next += 1;
-        for (name, value) in fields {
-            block.put(name, value);
+    fn put_head(&mut self, head: &mut Vec<u8>, kind: &str, more: bool, lines: &[u8]) {
+        head.clear();
+        head.extend_from_slice(b"NATS/1.0\r\nToolbus: ");
+        head.extend_from_slice(kind.as_bytes());
+        head.push(b' ');
+        put_number(head, self.next);
+        if more {
+            head.extend_from_slice(b" more");
         }
-        block.end()
+        head.extend_from_slice(b"\r\n");
+        head.extend_from_slice(lines);
+        head.extend_from_slice(b"\r\n");
+        self.next += 1;
     }
+}
+
+/// Writes a number.
+fn put_number(out: &mut Vec<u8>, number: u64) {
+    // Cannot fail: it is memory.
+    let _ = write!(out, "{number}");
 }
 
 /// The header of a message: what it is, its number, and whether the item goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
-    pub(crate) kind: String,
+    pub(crate) kind: Cow<'static, str>,
     pub(crate) seq: u64,
     pub(crate) more: bool,
 }
+
+/// The kinds that we know; others are passed over.
+const KINDS: [&str; 14] = [
+    "call", "begun", "end", "part", "credit", "progress", "log", "head", "fail", "refused", "ask",
+    "answer", "cancel", "alive",
+];
 
 impl Mark {
     /// `None` if it cannot be read, or stands twice.
@@ -244,7 +279,9 @@ impl Mark {
         let mut values = headers.all(HEADER);
         let (value, None) = (values.next()?, values.next()) else { return None };
         let mut words = value.split(' ');
-        let kind = words.next()?.to_owned();
+        let kind = words.next()?;
+        let known = KINDS.into_iter().find(|known| *known == kind);
+        let kind = known.map_or_else(|| Cow::Owned(kind.to_owned()), Cow::Borrowed);
         let seq = words.next()?.parse().ok()?;
         let more = match words.next() {
             None => false,
@@ -270,7 +307,7 @@ pub(crate) struct Receiver {
 
 #[derive(Debug)]
 struct Unfinished {
-    kind: String,
+    kind: Cow<'static, str>,
     headers: Headers,
     bytes: Vec<u8>,
     /// A run of bytes, whose pieces are passed on as they come.
@@ -280,7 +317,7 @@ struct Unfinished {
 /// What was said, whole.
 #[derive(Debug)]
 pub(crate) struct WholeItem {
-    pub(crate) kind: String,
+    pub(crate) kind: Cow<'static, str>,
     /// The headers of its first message; none behind the first piece of a run.
     pub(crate) headers: Headers,
     pub(crate) payload: Bytes,
@@ -323,7 +360,7 @@ impl Receiver {
             self.credit = left.ok_or_else(|| format!("{len} bytes came, {} may", self.credit))?;
         }
         let owed = if is_free { 0 } else { len };
-        if BETWEEN.contains(&kind.as_str()) && !more {
+        if BETWEEN.contains(&&*kind) && !more {
             let is_its_own = self.unfinished.as_ref().is_some_and(|begun| begun.kind == kind);
             if !is_its_own {
                 return Ok(Some(WholeItem { kind, headers, payload, more, owed }));
@@ -396,14 +433,15 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nats::headers::Block;
 
     fn pass(
         sender: &mut Sender,
         receiver: &mut Receiver,
     ) -> Vec<Result<Option<WholeItem>, String>> {
-        let mut heard = Vec::new();
-        while let Some(Piece { head, payload, .. }) = sender.next() {
-            let headers = Headers::read(&head).unwrap();
+        let (mut heard, mut head) = (Vec::new(), Vec::new());
+        while let Some(Piece { payload, .. }) = sender.next(&mut head) {
+            let headers = Headers::read(&Bytes::copy_from_slice(&head)).unwrap();
             let mark = Mark::read(&headers).unwrap();
             heard.push(receiver.take(mark, headers, payload));
         }
@@ -447,7 +485,7 @@ mod tests {
         let seen: Vec<_> = heard
             .iter()
             .flatten()
-            .map(|heard| (heard.kind.as_str(), heard.payload.len(), heard.more))
+            .map(|heard| (&*heard.kind, heard.payload.len(), heard.more))
             .collect();
         let expected =
             [("credit", 0, false), ("part", 4096, true), ("part", 1024, true), ("part", 1, false)];
@@ -458,17 +496,17 @@ mod tests {
     fn what_does_not_fit_ends_the_call() {
         let mark = |text: &str| {
             let block = Block::new().with(HEADER, text).end();
-            Mark::read(&Headers::read(&block).unwrap())
+            Mark::read(&Headers::read(&block.into()).unwrap())
         };
         assert_eq!(mark("part"), None);
         assert_eq!(mark("part x"), None);
         assert_eq!(mark("part 1 less"), None);
         let twice = Block::new().with(HEADER, "part 0").with(HEADER, "part 0").end();
-        assert_eq!(Mark::read(&Headers::read(&twice).unwrap()), None);
+        assert_eq!(Mark::read(&Headers::read(&twice.into()).unwrap()), None);
         let take = |receiver: &mut Receiver, text, payload: &'static [u8]| {
             let taken =
                 receiver.take(mark(text).unwrap(), Headers::default(), Bytes::from_static(payload));
-            taken.map(|heard| heard.map(|heard| heard.kind))
+            taken.map(|heard| heard.map(|heard| heard.kind.into_owned()))
         };
         let mut receiver = Receiver::new(4);
         assert_eq!(take(&mut receiver, "head 0 more", b"ab"), Ok(None));
@@ -486,13 +524,13 @@ mod tests {
 
     #[test]
     fn what_waits_for_the_gate_is_not_said() {
-        let mut sender = Sender::new(4 << 10, 0).gated();
+        let (mut sender, mut head) = (Sender::new(4 << 10, 0).gated(), Vec::new());
         sender.push(Item::new("call", Bytes::from(vec![0; 5 << 10])).free());
-        assert_eq!(sender.next().unwrap().payload.len(), 4 << 10);
-        assert!(sender.next().is_none());
+        assert_eq!(sender.next(&mut head).unwrap().payload.len(), 4 << 10);
+        assert!(sender.next(&mut head).is_none());
         sender.open_gate();
-        assert!(sender.next().is_none());
+        assert!(sender.next(&mut head).is_none());
         assert!(sender.grant(WINDOW));
-        assert_eq!(sender.next().unwrap().payload.len(), 1 << 10);
+        assert_eq!(sender.next(&mut head).unwrap().payload.len(), 1 << 10);
     }
 }

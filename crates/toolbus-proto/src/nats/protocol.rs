@@ -15,6 +15,9 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 const INFO_BYTES_MAX: usize = 1 << 20;
 /// The largest payload that is kept.
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
+/// The longest verb is `CONNECT`; `HMSG` has the most words behind it.
+const VERB_BYTES_MAX: usize = 8;
+const WORDS_MAX: usize = 5;
 /// How much of what nobody understands is shown.
 const SHOWN_CHARS_MAX: usize = 60;
 
@@ -165,8 +168,11 @@ impl OpReader {
         let rest = line.slice(verb_len..);
         let text = std::str::from_utf8(&rest).map_err(|_| breach())?;
         let mut words = text.split([' ', '\t']).filter(|word| !word.is_empty());
-        let verb = line[..verb_len].to_ascii_uppercase();
-        let op = match verb.as_slice() {
+        let mut verb = [0; VERB_BYTES_MAX];
+        let verb = verb.get_mut(..verb_len).ok_or_else(breach)?;
+        verb.copy_from_slice(&line[..verb_len]);
+        verb.make_ascii_uppercase();
+        let op = match &*verb {
             b"INFO" => Op::Info(trimmed(&rest)),
             b"CONNECT" => Op::Connect(trimmed(&rest)),
             b"PING" => Op::Ping,
@@ -174,14 +180,15 @@ impl OpReader {
             b"+OK" => Op::Ok,
             b"-ERR" => Op::Err(text.trim().trim_matches('\'').to_owned()),
             b"MSG" | b"HMSG" | b"PUB" | b"HPUB" => {
-                let words: Vec<&str> = words.collect();
-                let awaited = Awaited::read(&verb, &words).ok_or_else(breach)?;
+                let mut found = [""; WORDS_MAX];
+                let found = all(&mut found, words).ok_or_else(breach)?;
+                let awaited = Awaited::read(verb, found).ok_or_else(breach)?;
                 self.awaited = Some(awaited);
                 return Ok(None);
             }
             b"SUB" => {
-                let words: Vec<&str> = words.collect();
-                let (subject, queue, sid) = match words[..] {
+                let mut found = [""; WORDS_MAX];
+                let (subject, queue, sid) = match *all(&mut found, words).ok_or_else(breach)? {
                     [subject, sid] => (subject, None, sid),
                     [subject, queue, sid] => (subject, Some(queue.to_owned()), sid),
                     _ => return Err(breach()),
@@ -268,6 +275,19 @@ impl Awaited {
         input.advance(2);
         if is_pub { Op::Pub(message) } else { Op::Msg(message) }
     }
+}
+
+/// All words of a line, if they are no more than an operation may have.
+fn all<'a, 'b>(
+    found: &'b mut [&'a str; WORDS_MAX],
+    words: impl Iterator<Item = &'a str>,
+) -> Option<&'b [&'a str]> {
+    let mut count = 0;
+    for word in words {
+        *found.get_mut(count)? = word;
+        count += 1;
+    }
+    Some(&found[..count])
 }
 
 fn trimmed(text: &Bytes) -> Bytes {

@@ -11,9 +11,11 @@ pub(crate) const OWN: &str = "toolbus";
 /// What requests of sessions are called that other nodes carry here.
 pub const SESSIONS: &str = "toolbus.session";
 
-/// Where a node takes the requests of its sessions that came in at others.
-pub(crate) fn of_sessions(prefix: &str, id: &str) -> String {
-    format!("{prefix}.toolbus.node.{id}.{SESSIONS}")
+/// Is it where a node takes the requests of its sessions that came in at others?
+pub(crate) fn is_of_sessions(subject: &str, prefix: &str, id: &str) -> bool {
+    let own = subject.strip_prefix(prefix).and_then(|own| own.strip_prefix(".toolbus.node."));
+    let own = own.and_then(|own| own.strip_prefix(id)).and_then(|own| own.strip_prefix('.'));
+    own == Some(SESSIONS)
 }
 
 /// A tool's part of a subject: what no subject may have, and a dot that would make an empty token,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use toolbus_proto::channel::{
     Asked, Calling, Channel, Down, Machine as _, Outbox, Serving as _, Ticket, Up,
 };
@@ -21,7 +21,7 @@ use super::{Piece, pieces};
 
 /// Bytes of a connection are read the same wherever reads end; a header block is read or not.
 pub fn reader(data: &[u8]) {
-    let _ = Headers::read(data);
+    let _ = Headers::read(&Bytes::copy_from_slice(data));
     let (mut parts, mut whole) = (Vec::new(), Vec::new());
     let mut decoder = Decoder::default();
     let mut input = BytesMut::new();

@@ -53,10 +53,10 @@ impl<R: Random> Client<R> {
             let why = "a message without a header `Toolbus`".to_owned();
             return self.breach(now, number, why);
         };
-        if !matches!(mark.kind.as_str(), "credit" | "alive") {
+        if !matches!(&*mark.kind, "credit" | "alive") {
             self.outstanding.heard(now, number);
         }
-        if matches!(mark.kind.as_str(), "begun" | "alive") && running.up.is_none() {
+        if matches!(&*mark.kind, "begun" | "alive") && running.up.is_none() {
             running.up.clone_from(&message.reply);
         }
         let heard = running.receiver.take(mark, headers, message.payload);
@@ -83,7 +83,7 @@ impl<R: Random> Client<R> {
 
     pub(super) fn handle_heard(&mut self, now: Instant, number: u64, heard: WholeItem) {
         let Some(running) = self.running.get_mut(&number) else { return };
-        let down = match heard.kind.as_str() {
+        let down = match &*heard.kind {
             "begun" => {
                 let window = heard.headers.get("Toolbus-Window").and_then(|n| n.parse().ok());
                 return match window.is_some_and(|window| running.sender.grant(window)) {
@@ -122,7 +122,7 @@ impl<R: Random> Client<R> {
                     }
                     Some(ask) => {
                         let refused = Item::new("answer", translate::no_answer());
-                        running.sender.push(refused.with("Toolbus-Ask", ask.to_string()));
+                        running.sender.push(refused.with_number("Toolbus-Ask", ask));
                         running.receiver.took(heard.owed);
                         return give_back(running);
                     }

@@ -1,6 +1,7 @@
 //! Who is there: the instances of services, what each offers, and what is made of all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::json::{Json, Kind};
@@ -12,8 +13,8 @@ use crate::tool::{ToolName, ToolSpec, Wire};
 const INSTANCES_MAX: usize = 256;
 const SERVICES_MAX: usize = 256;
 
-/// The name of a service, and the id of one of its instances.
-pub(super) type Key = (String, String);
+/// The name of a service, and the id of one of its instances: each call has it.
+pub(super) type Key = (Rc<str>, Rc<str>);
 
 /// The versions of one tool by their digests: how many instances have each, and one of them.
 type Versions<'a> = BTreeMap<&'a str, (usize, &'a InstanceTool)>;
@@ -30,7 +31,8 @@ pub(super) struct Instance {
     pub(super) asked: Option<(Instant, u32)>,
     /// The digest of its list, once that is known.
     pub(super) digest: Option<String>,
-    pub(super) tools: Vec<InstanceTool>,
+    /// By their digests; nothing as long as it has not said what it offers.
+    tools: Option<Vec<InstanceTool>>,
     /// Calls of ours, and what it may send in all of them, in bytes.
     pub(super) calls: usize,
     pub(super) given: u64,
@@ -92,13 +94,13 @@ pub(super) struct Instances {
 impl Instances {
     /// An instance answered; tells whether it is new, or why it is passed over.
     pub(super) fn heard(&mut self, now: Instant, ping: &Ping) -> Result<bool, String> {
-        let key = (ping.name.clone(), ping.id.clone());
+        let key: Key = (ping.name.as_str().into(), ping.id.as_str().into());
         if let Some(known) = self.all.get_mut(&key) {
             (known.heard, known.asked) = (now, None);
             return Ok(false);
         }
-        let of_service = self.all.keys().filter(|(name, _)| *name == ping.name).count();
-        let services: BTreeSet<&str> = self.all.keys().map(|(name, _)| name.as_str()).collect();
+        let of_service = self.all.keys().filter(|(name, _)| **name == *ping.name).count();
+        let services: BTreeSet<&str> = self.all.keys().map(|(name, _)| &**name).collect();
         if INSTANCES_MAX <= of_service {
             return Err(format!("more than {INSTANCES_MAX} instances of `{}`", ping.name));
         }
@@ -118,7 +120,7 @@ impl Instances {
             heard: now,
             asked: None,
             digest: None,
-            tools: Vec::new(),
+            tools: None,
             calls: 0,
             given: 0,
             in_flight: None,
@@ -131,7 +133,7 @@ impl Instances {
 
     /// What all of them offer together. `is_all` if that is of all services: then names begin with
     /// the service.
-    pub(super) fn merge(&mut self, is_all: bool) -> (BTreeMap<ToolName, Offered>, Vec<String>) {
+    pub(super) fn merge(&mut self, is_all: bool) -> (BTreeMap<ToolName, Rc<Offered>>, Vec<String>) {
         let (mut offer, mut warnings) = (BTreeMap::new(), Vec::new());
         let mut versions: BTreeMap<(&str, &str), Versions<'_>> = BTreeMap::new();
         let mut foreign: BTreeMap<(&str, &str), &InstanceTool> = BTreeMap::new();
@@ -139,7 +141,7 @@ impl Instances {
             if instance.is_draining {
                 continue;
             }
-            for tool in &instance.tools {
+            for tool in instance.tools.iter().flatten() {
                 let name = tool.spec.name.as_str();
                 if instance.prefix.is_some() {
                     let versions = versions.entry((service, name)).or_default();
@@ -158,7 +160,7 @@ impl Instances {
             let service = service.to_owned();
             let name = spec.name.clone();
             let tool = Offered { spec, service, digest, subject, back, is_pinned, is_of_node };
-            offer.insert(name, tool);
+            offer.insert(name, Rc::new(tool));
         };
         for ((service, name), tool) in &foreign {
             match versions.contains_key(&(*service, *name)) {
@@ -193,7 +195,7 @@ impl Instances {
         let mut digests: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
         for ((service, _), instance) in &self.all {
             let is_counted = instance.prefix.is_some() && !instance.is_draining;
-            for tool in instance.tools.iter().filter(|_| is_counted) {
+            for tool in instance.tools.iter().flatten().filter(|_| is_counted) {
                 let known = digests.entry((service, tool.spec.name.as_str())).or_default();
                 known.insert(&tool.digest);
             }
@@ -206,7 +208,30 @@ impl Instances {
 impl Instance {
     /// The tool with this digest, which its name is part of.
     pub(super) fn tool(&self, digest: &str) -> Option<&InstanceTool> {
-        self.tools.iter().find(|tool| tool.digest == digest)
+        let tools = self.tools.as_ref()?;
+        let at = tools.binary_search_by(|tool| tool.digest.as_str().cmp(digest)).ok()?;
+        tools.get(at)
+    }
+
+    /// How many tools it offers.
+    pub(super) fn tool_count(&self) -> usize {
+        self.tools.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Has it said what it offers?
+    pub(super) fn is_listed(&self) -> bool {
+        self.tools.is_some()
+    }
+
+    /// What it said cannot be taken: it offers what it did before, or nothing.
+    pub(super) fn passed_over(&mut self) {
+        self.tools.get_or_insert_default();
+    }
+
+    /// It offers these, and no others.
+    pub(super) fn offers(&mut self, mut tools: Vec<InstanceTool>) {
+        tools.sort_unstable_by(|one, other| one.digest.cmp(&other.digest));
+        self.tools = Some(tools);
     }
 }
 
@@ -227,7 +252,7 @@ impl ServiceInfo {
     /// Is it the answer of this instance, by the services API?
     pub(super) fn is_of(&self, (name, id): &Key) -> bool {
         let is_info = |kind: &str| kind == "io.nats.micro.v1.info_response";
-        self.kind.as_deref().is_none_or(is_info) && self.name == *name && self.id == *id
+        self.kind.as_deref().is_none_or(is_info) && *self.name == **name && *self.id == **id
     }
 }
 

@@ -169,7 +169,7 @@ impl<R: Random> Client<R> {
             }
             return;
         }
-        let key = (ping.name.clone(), ping.id.clone());
+        let key: Key = (ping.name.as_str().into(), ping.id.as_str().into());
         let begun = match &mut self.round {
             Some(round) => {
                 round.heard = Some(now);
@@ -259,6 +259,7 @@ impl<R: Random> Client<R> {
             return;
         }
         let Ok(page) = serde_json::from_slice::<ListPage>(&message.payload) else {
+            instance.passed_over();
             let what = format!("the list of {} cannot be read", shown(&key));
             return self.warn(what);
         };
@@ -270,6 +271,7 @@ impl<R: Random> Client<R> {
         let wires = &self.settings.wires;
         tools.extend(listed.iter().filter_map(|tool| InstanceTool::of_node(tool, wires)));
         if let Some(failure) = too_many_tools(tools.len(), bytes) {
+            instance.passed_over();
             return self.warn(format!("{}: {}", shown(&key), failure.message));
         }
         if let Some(next) = page.next {
@@ -283,7 +285,8 @@ impl<R: Random> Client<R> {
             }
             return;
         }
-        (instance.tools, instance.digest) = (tools, Some(page.digest));
+        instance.offers(tools);
+        instance.digest = Some(page.digest);
         self.changed();
     }
 
@@ -292,6 +295,7 @@ impl<R: Random> Client<R> {
         instance.heard = now;
         let read = serde_json::from_slice::<ServiceInfo>(payload).ok();
         let Some(info) = read.filter(|info| info.is_of(key)) else {
+            instance.passed_over();
             let (name, id) = key;
             let what = format!("the INFO of instance {id} of `{name}`");
             return self
@@ -299,9 +303,10 @@ impl<R: Random> Client<R> {
         };
         let (tools, passed_over) = of_foreign(&info);
         if let Some(failure) = too_many_tools(tools.len(), payload.len()) {
+            instance.passed_over();
             return self.warn(format!("{}: {}", shown(key), failure.message));
         }
-        instance.tools = tools;
+        instance.offers(tools);
         for subject in passed_over {
             let what = format!(
                 "the endpoint \"{subject}\" of `{}` has wildcards and is not offered",
@@ -320,7 +325,7 @@ impl<R: Random> Client<R> {
         if is_other || (self.settings.own)(&state.id) {
             return;
         }
-        let key = (state.name.clone(), state.id.clone());
+        let key: Key = (state.name.as_str().into(), state.id.as_str().into());
         let Some(instance) = self.instances.all.get_mut(&key) else {
             if is_unasked && state.event.as_deref() != Some("down") && subject::is_literal(&key.0) {
                 self.ask_alone(now, &key);
@@ -387,11 +392,12 @@ impl<R: Random> Client<R> {
         for key in silent {
             self.ask_alone(now, &key);
         }
-        if self.instances.all.is_empty() {
+        let is_unknown = !self.instances.all.values().any(Instance::is_listed);
+        if is_unknown {
             self.settings.memory.told.borrow_mut().get_or_insert_default();
         }
-        let outcome = match self.instances.all.is_empty() {
-            true => Err(Failure::new(FailureKind::Unavailable, self.name_for_people())),
+        let outcome = match is_unknown {
+            true => Err(self.nobody()),
             false => {
                 let specs: Vec<_> = self.offer.values().map(|tool| tool.spec.clone()).collect();
                 Ok(Outcome::Tools(specs.into()))
@@ -426,8 +432,10 @@ impl<R: Random> Client<R> {
         }
         let (offer, warnings) = self.instances.merge(self.settings.service.is_none());
         warnings.into_iter().for_each(|warning| self.warn(warning));
-        if self.instances.all.values().all(|instance| instance.is_draining) {
-            // Nobody is left: the last list stays, and its calls are unavailable.
+        let all = self.instances.all.values();
+        if all.into_iter().all(|instance| instance.is_draining || !instance.is_listed()) {
+            // Nobody is left, or none has said what it offers: the last list stays, and its calls
+            // are unavailable.
             return;
         }
         let digests = offer.iter().map(|(name, it)| (name.clone(), it.digest.clone())).collect();
@@ -443,7 +451,7 @@ impl<R: Random> Client<R> {
     /// An instance is there no more: its calls end.
     pub(super) fn instance_is_gone(&mut self, now: Instant, key: &Key) {
         let Some(instance) = self.instances.all.remove(key) else { return };
-        self.settings.memory.pins.borrow_mut().retain(|_, id| *id != key.1);
+        self.settings.memory.pins.borrow_mut().retain(|_, id| **id != *key.1);
         if 0 < instance.calls {
             self.node_is_gone(now, key);
         }

@@ -139,7 +139,7 @@ pub struct Client<R> {
     desk: Desk,
     out: Outbox,
     instances: Instances,
-    offer: BTreeMap<ToolName, Offered>,
+    offer: BTreeMap<ToolName, Rc<Offered>>,
     /// The offer is what the instances said, as far as they answered.
     is_listed: bool,
     round: Option<Round>,
@@ -161,6 +161,8 @@ pub struct Client<R> {
     next_look: Option<Instant>,
     next_round: Option<Instant>,
     kept: usize,
+    /// What a header block is written into, before it is known how long it is.
+    head: Vec<u8>,
     given: u64,
     resent: BTreeMap<&'static str, u64>,
 }
@@ -199,6 +201,7 @@ impl<R: Random> Client<R> {
             next_look: None,
             next_round: None,
             kept: 0,
+            head: Vec::new(),
             given: 0,
             resent: BTreeMap::new(),
             settings,
@@ -216,11 +219,11 @@ impl<R: Random> Client<R> {
     pub fn nodes(&self) -> Vec<SeenNode> {
         let all = self.instances.all.iter();
         let nodes = all.map(|((service, id), instance)| SeenNode {
-            service: service.clone(),
-            id: id.clone(),
+            service: service.to_string(),
+            id: id.to_string(),
             version: instance.version.clone(),
             is_toolbus: instance.prefix.is_some(),
-            tools: instance.tools.len(),
+            tools: instance.tool_count(),
             in_flight: instance.in_flight,
             is_draining: instance.is_draining,
             rtt: instance.rtt.unwrap_or_default(),
@@ -346,6 +349,16 @@ impl<R: Random> Client<R> {
             Some(name) => format!("no service `{name}` answers on {at}"),
             None => format!("no service answers on {at}"),
         }
+    }
+
+    /// Why it is not known what is offered: nobody is there, or none has said what it offers.
+    fn nobody(&self) -> Failure {
+        let message = match (self.instances.all.is_empty(), &self.settings.service) {
+            (true, _) => self.name_for_people(),
+            (false, Some(name)) => format!("no instance of `{name}` has said what it offers"),
+            (false, None) => "no service has said what it offers".to_owned(),
+        };
+        Failure::new(FailureKind::Unavailable, message)
     }
 }
 
@@ -495,6 +508,9 @@ impl<R: Random> Calling for Client<R> {
     }
 
     fn handle_lost(&mut self, _now: Instant, why: &Failure) {
+        // Which of the two ends noticed it first, and how, is nothing to those who have called.
+        let lost = self.link.lost();
+        let why = if why.kind == FailureKind::Gone { &lost } else { why };
         self.break_off(why.clone());
         self.desk.lost(why);
         for (ticket, _) in std::mem::take(&mut self.listeners) {

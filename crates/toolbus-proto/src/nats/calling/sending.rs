@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::instances::{Instance, Key, Offered};
+use super::instances::{Key, Offered};
 use super::talking::CallOut;
 use super::{Client, traced};
 use crate::chance::Random;
@@ -17,7 +17,7 @@ use crate::json::Json;
 use crate::nats::flow::{self, Item, Receiver, Sender};
 use crate::nats::headers::Block;
 use crate::nats::protocol::put_pub;
-use crate::tool::{Call, Failure, FailureKind, What, Wire};
+use crate::tool::{Call, Failure, FailureKind, ToolName, What, Wire};
 
 /// So many nodes are tried.
 const TRIED_MAX: usize = 8;
@@ -32,13 +32,7 @@ impl<R: Random> Client<R> {
     pub(super) fn send_to_node(&mut self, now: Instant, number: u64, behind: VecDeque<Item>) {
         let Some(key) = self.choose(number) else {
             let Some(running) = self.running.get(&number) else { return };
-            let tool = &running.offered.spec.name;
-            let message = format!("no node takes a call of `{tool}`");
-            let detail = format!("{{\"reason\":\"{}\"}}", running.why_not);
-            let failure = Failure {
-                detail: Some(Json::from_trusted(detail)),
-                ..Failure::new(FailureKind::Unavailable, message)
-            };
+            let failure = no_node(&running.offered.spec.name, running.why_not);
             return self.finish(number, Err(failure));
         };
         let Some(running) = self.running.get_mut(&number) else { return };
@@ -87,47 +81,41 @@ impl<R: Random> Client<R> {
     /// with the fewest calls of ours; one that keeps state has all of them.
     pub(super) fn choose(&mut self, number: u64) -> Option<Key> {
         let running = self.running.get(&number)?;
-        let Offered { service, digest, back, is_pinned, .. } = &running.offered;
+        let Offered { service, digest, back, is_pinned, .. } = &*running.offered;
         if TRIED_MAX <= running.tried.len() {
             return None;
         }
         if let What::Native { method, .. } = &running.call.what {
             // Of one node, known or not, and of no other.
-            let id = str::from_utf8(method).ok()?.rsplit_once(' ')?.1.to_owned();
-            let name = self.settings.service.clone()?;
-            return running.tried.is_empty().then_some((name, id));
+            let id = str::from_utf8(method).ok()?.rsplit_once(' ')?.1;
+            let name = self.settings.service.as_deref()?;
+            return running.tried.is_empty().then(|| (name.into(), id.into()));
         }
-        let offers = |(key, instance): &(&Key, &Instance)| {
-            key.0 == *service
-                && !instance.is_draining
-                && instance.prefix.is_some()
-                && !running.tried.contains(&key.1)
-                && instance.tool(digest).is_some()
+        let fit = || {
+            let of_service = self.instances.all.iter().filter(|(key, _)| *key.0 == **service);
+            of_service.filter(|(key, instance)| {
+                !instance.is_draining
+                    && instance.prefix.is_some()
+                    && !running.tried.contains(&key.1)
+                    && instance.tool(digest).is_some()
+            })
         };
-        let fit: Vec<(&Key, usize)> = self
-            .instances
-            .all
-            .iter()
-            .filter(offers)
-            .map(|(key, instance)| (key, instance.calls))
-            .collect();
-        let pin = (service.clone(), back.clone());
-        if *is_pinned
-            && let Some(id) = self.settings.memory.pins.borrow().get(&pin)
-            && let Some((key, _)) = fit.iter().find(|(key, _)| key.1 == *id)
+        let pin = is_pinned.then(|| (service.clone(), back.clone()));
+        if let Some(pin) = &pin
+            && let Some(id) = self.settings.memory.pins.borrow().get(pin)
+            && let Some((key, _)) = fit().find(|(key, _)| *key.1 == **id)
         {
-            return Some((*key).clone());
+            return Some(key.clone());
         }
-        let fewest = fit.iter().map(|(_, calls)| *calls).min()?;
-        let equals: Vec<&Key> =
-            fit.iter().filter(|(_, calls)| *calls == fewest).map(|(key, _)| *key).collect();
-        let mut chance = [0; 4];
-        if 1 < equals.len() {
+        let fewest = fit().map(|(_, instance)| instance.calls).min()?;
+        let equals = || fit().filter(|(_, instance)| instance.calls == fewest);
+        let (mut chance, count) = ([0; 4], equals().count());
+        if 1 < count {
             self.random.fill(&mut chance);
         }
-        let chosen = equals[u32::from_le_bytes(chance) as usize % equals.len()].clone();
-        if *is_pinned {
-            self.settings.memory.pins.borrow_mut().insert(pin, chosen.1.clone());
+        let chosen = equals().nth(u32::from_le_bytes(chance) as usize % count)?.0.clone();
+        if let Some(pin) = pin {
+            self.settings.memory.pins.borrow_mut().insert(pin, chosen.1.to_string());
         }
         Some(chosen)
     }
@@ -159,7 +147,7 @@ impl<R: Random> Client<R> {
         running.sent_to.clone_from(&running.offered.subject);
         running.sent = now;
         let service = &running.offered.service;
-        let there = self.instances.all.keys().filter(|(name, _)| name == service);
+        let there = self.instances.all.keys().filter(|(name, _)| **name == **service);
         running.instances = there.cloned().collect();
         put_pub(&mut self.out, &running.sent_to, Some(&reply), head.as_deref(), &payload);
     }
@@ -178,6 +166,13 @@ impl<R: Random> Client<R> {
     }
 }
 
+/// No node takes a call of this tool.
+pub(super) fn no_node(tool: &ToolName, why: &str) -> Failure {
+    let message = format!("no node takes a call of `{tool}`");
+    let detail = Json::from_trusted(format!("{{\"reason\":\"{why}\"}}"));
+    Failure { detail: Some(detail), ..Failure::new(FailureKind::Unavailable, message) }
+}
+
 /// The first item of a call.
 fn call_item(running: &mut CallOut, window: u64, now: Instant, wires: &[Wire]) -> Item {
     let Call { what, options, deadline, trace, .. } = &running.call;
@@ -188,7 +183,7 @@ fn call_item(running: &mut CallOut, window: u64, now: Instant, wires: &[Wire]) -
     };
     let left = deadline.total.map(|total| {
         let left = (deadline.asked + total).saturating_duration_since(now);
-        left.as_millis().max(1).to_string()
+        u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1)
     });
     let of_tool = running.offered.spec.native.as_ref().map(|native| native.wire);
     running.native = options.native.filter(|wire| wires.contains(wire) && of_tool == Some(*wire));
@@ -208,12 +203,12 @@ fn call_item(running: &mut CallOut, window: u64, now: Instant, wires: &[Wire]) -
         .free()
         .with("Toolbus-Wire", "1")
         .maybe("Toolbus-Digest", Some(running.offered.digest.as_str()).filter(|it| !it.is_empty()))
-        .with("Toolbus-Window", window.to_string())
-        .maybe("Toolbus-Timeout-Ms", left)
+        .with_number("Toolbus-Window", window)
+        .maybe_number("Toolbus-Timeout-Ms", left)
         .maybe("Toolbus-Wants", (!wants.is_empty()).then(|| wants.join(", ")))
         .maybe("Toolbus-Asks", asks.map(|asks| asks.to_string()))
         .maybe("Toolbus-Caller", origin.and_then(|origin| origin.caller.as_deref()))
-        .with("Toolbus-Hops", hops.to_string())
+        .with_number("Toolbus-Hops", hops.into())
         .maybe("Toolbus-Input", options.sends_parts.then_some("parts"))
         .maybe("traceparent", trace.as_ref().map(crate::tool::Trace::parent))
         .maybe("tracestate", trace.as_ref().and_then(crate::tool::Trace::state))

@@ -4,13 +4,15 @@
 //! not there any more.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::Client;
-use super::instances::{Key, Offered};
+use super::instances::{Instance, Key, Offered};
 use super::listing::SILENCE;
+use super::sending::no_node;
 use crate::chance::Random;
 use crate::channel::{Down, Ticket, Up};
 use crate::collect::InputCollector;
@@ -29,13 +31,13 @@ const WAITING_MAX: usize = 256 << 10;
 pub(super) struct CallOut {
     pub(super) ticket: Ticket,
     pub(super) call: Call,
-    pub(super) offered: Offered,
+    pub(super) offered: Rc<Offered>,
     /// The node that has it; none of a foreign service.
     pub(super) node: Option<Key>,
     /// Where it was sent.
     pub(super) sent_to: String,
     pub(super) sent: Instant,
-    pub(super) tried: Vec<String>,
+    pub(super) tried: Vec<Rc<str>>,
     pub(super) why_not: &'static str,
     pub(super) was_sent_again: bool,
     /// Where more of it is sent, once the node has said so.
@@ -80,14 +82,20 @@ impl<R: Random> Client<R> {
             What::Tool { name, .. } => name,
             What::Native { method, .. } => {
                 let to = String::from_utf8_lossy(method).into_owned();
-                return self.start_at(now, ticket, call, Offered::session(&to), ups);
+                return self.start_at(now, ticket, call, Rc::new(Offered::session(&to)), ups);
             }
             What::Tools => return,
         };
         let Some(offered) = self.offer.get(name).cloned() else {
-            if self.instances.all.is_empty() {
-                let nobody = Failure::new(FailureKind::Unavailable, self.name_for_people());
-                self.desk.done(ticket, Err(nobody));
+            // One who has not said what it offers may have it.
+            if !self.instances.all.values().all(Instance::is_listed)
+                || self.instances.all.is_empty()
+            {
+                let failure = match self.instances.all.values().any(Instance::is_listed) {
+                    true => no_node(name, "no_node"),
+                    false => self.nobody(),
+                };
+                self.desk.done(ticket, Err(failure));
                 // The next call may find someone.
                 return self.begin_round(now);
             }
@@ -103,7 +111,7 @@ impl<R: Random> Client<R> {
         now: Instant,
         ticket: Ticket,
         call: Call,
-        offered: Offered,
+        offered: Rc<Offered>,
         ups: Vec<Up>,
     ) {
         let mut deadline = call.deadline;
@@ -186,7 +194,7 @@ impl<R: Random> Client<R> {
             Up::Answer(ask, answer) => {
                 self.outstanding.heard(now, number);
                 Item::new("answer", translate::answer_payload(&answer))
-                    .with("Toolbus-Ask", ask.0.to_string())
+                    .with_number("Toolbus-Ask", ask.0)
             }
             Up::Cancel(_) => return,
         };
@@ -209,8 +217,8 @@ impl<R: Random> Client<R> {
         // A reason is worth no more than the node takes.
         let payload = if running.sender.takes(payload.len()) { payload } else { Bytes::new() };
         running.sender.push_urgent(Item::new("cancel", payload));
-        while let Some(piece) = running.sender.next() {
-            put_pub(&mut self.out, &up, None, Some(&piece.head), &piece.payload);
+        while let Some(piece) = running.sender.next(&mut self.head) {
+            put_pub(&mut self.out, &up, None, Some(&self.head), &piece.payload);
         }
     }
 
@@ -251,18 +259,20 @@ impl<R: Random> Client<R> {
 
     /// Publishes what may leave.
     pub(super) fn flush(&mut self) {
+        let mut head = std::mem::take(&mut self.head);
         while let Some(number) = self.stirred.pop_first() {
             let Some(running) = self.running.get_mut(&number) else { continue };
             if running.node.is_none() {
                 continue;
             }
-            let reply = format!("{}.{number}", self.settings.inbox);
-            while let Some(piece) = running.sender.next() {
-                let (subject, reply) = match piece.kind {
-                    "call" if running.up.is_none() => (running.sent_to.as_str(), Some(&*reply)),
-                    _ => (running.up.as_deref().unwrap_or_default(), None),
+            while let Some(piece) = running.sender.next(&mut head) {
+                let is_first = piece.kind == "call" && running.up.is_none();
+                let reply = is_first.then(|| format!("{}.{number}", self.settings.inbox));
+                let subject = match is_first {
+                    true => running.sent_to.as_str(),
+                    false => running.up.as_deref().unwrap_or_default(),
                 };
-                put_pub(&mut self.out, subject, reply, Some(&piece.head), &piece.payload);
+                put_pub(&mut self.out, subject, reply.as_deref(), Some(&head), &piece.payload);
             }
             let after = running.sender.bytes();
             let weight = running.weight();
@@ -272,6 +282,7 @@ impl<R: Random> Client<R> {
                 self.room.push_back(running.ticket);
             }
         }
+        self.head = head;
     }
 
     pub(super) fn is_call_full(&mut self, ticket: Ticket) -> bool {
@@ -302,6 +313,6 @@ impl<R: Random> Client<R> {
 pub(super) fn give_back(running: &mut CallOut) {
     if let Some(bytes) = running.receiver.give_back() {
         let credit = Item::new("credit", Bytes::new());
-        running.sender.push_urgent(credit.with("Toolbus-Credit", bytes.to_string()));
+        running.sender.push_urgent(credit.with_number("Toolbus-Credit", bytes));
     }
 }

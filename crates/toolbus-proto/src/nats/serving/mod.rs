@@ -19,7 +19,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 
 pub use self::peers::NodeMemory;
-use self::peers::Peer;
+use self::peers::Peers;
 pub use self::requests::trusted_number;
 use self::running::{CallIn, How};
 use super::headers::Headers;
@@ -75,7 +75,7 @@ pub struct Server {
     stage: NodeStage,
     out: Outbox,
     offer: Offer,
-    /// The place of each tool by its subject.
+    /// The place of each tool by its subject, behind our prefix.
     places: HashMap<String, usize>,
     /// What we subscribed to.
     subscribed: BTreeMap<String, u64>,
@@ -92,9 +92,11 @@ pub struct Server {
     stirred: BTreeSet<Ticket>,
     /// Those whose caller takes more again.
     room: VecDeque<Ticket>,
-    peers: HashMap<String, Peer>,
+    peers: Peers,
     next_caller: u64,
     kept: usize,
+    /// What a header block is written into, before it is known how long it is.
+    head: Vec<u8>,
     next_look: Option<Instant>,
     has_warned: bool,
     ended: Option<Ended>,
@@ -143,9 +145,10 @@ impl Server {
             next_ticket: 1,
             stirred: BTreeSet::new(),
             room: VecDeque::new(),
-            peers: HashMap::new(),
+            peers: Peers::default(),
             next_caller: 1,
             kept: 0,
+            head: Vec::new(),
             next_look: None,
             has_warned: false,
             ended: None,
@@ -274,11 +277,7 @@ impl Server {
             }
             "toolbus.tools" => self.handle_list(&message),
             tool => {
-                let subject = match node {
-                    Some(_) => format!("{prefix}.{tool}"),
-                    None => message.subject.clone(),
-                };
-                let place = self.places.get(&subject).copied();
+                let place = self.places.get(tool).copied();
                 self.handle_request(now, place, &headers, message);
             }
         }

@@ -51,7 +51,12 @@ impl Server {
             self.notices.push_back(Notice::Warning(what));
         }
         let places = self.offer.tools.iter().enumerate();
-        self.places = places.map(|(at, tool)| (tool.subject.clone(), at)).collect();
+        let prefix = self.settings.identity.prefix.as_str();
+        let places = places.filter_map(|(at, tool)| {
+            let own = tool.subject.strip_prefix(prefix)?.strip_prefix('.')?;
+            Some((own.to_owned(), at))
+        });
+        self.places = places.collect();
         let has_changed = before != self.offer.digest;
         if self.subscribe() || self.stage == NodeStage::Opening {
             self.next_confirm += 1;

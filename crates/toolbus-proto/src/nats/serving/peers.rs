@@ -10,9 +10,10 @@ use bytes::Bytes;
 use super::running::{CallIn, How};
 use super::{Server, answer};
 use crate::channel::{Asked, Ticket, Up};
+use crate::counted::Counted;
 use crate::nats::flow::Item;
 use crate::nats::service::Offer;
-use crate::tool::{CallerId, Failure};
+use crate::tool::Failure;
 
 /// How many calls one peer may have under way, how many all, and how many peers are remembered.
 const CALLS_OF_PEER_MAX: usize = 1024;
@@ -21,10 +22,16 @@ const PEERS_MAX: usize = 1024;
 /// A peer that is silent for so long is told that its calls go on.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
+/// Those who ask, by the number that backs are told; a number costs less to look up than a name.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    numbers: HashMap<String, u64>,
+    all: Counted<u64, Peer>,
+}
+
 /// Who asks.
 #[derive(Debug)]
 pub(super) struct Peer {
-    pub(super) caller: u64,
     pub(super) calls: usize,
     pub(super) heard: Instant,
     /// When it was last told that we are there.
@@ -33,11 +40,25 @@ pub(super) struct Peer {
     pub(super) given: u64,
 }
 
+impl Peers {
+    /// What this one may send, in all its calls.
+    pub(super) fn given(&self, number: u64) -> u64 {
+        self.all.get(&number).map_or(0, |peer| peer.given)
+    }
+
+    /// It said something.
+    pub(super) fn heard(&mut self, now: Instant, number: u64) {
+        if let Some(peer) = self.all.get_mut(&number) {
+            peer.heard = now;
+        }
+    }
+}
+
 impl Server {
     /// What outlives this connection, for the next one of this node.
     pub fn take_memory(&mut self) -> NodeMemory {
         let mut peers = std::mem::take(&mut self.peers);
-        peers.values_mut().for_each(|peer| (peer.calls, peer.given) = (0, 0));
+        peers.all.values_mut().for_each(|peer| (peer.calls, peer.given) = (0, 0));
         NodeMemory {
             offer: std::mem::take(&mut self.offer),
             peers,
@@ -56,37 +77,45 @@ impl Server {
     }
 
     pub(super) fn check_room(&self, reply: &str) -> Result<(), Failure> {
-        let peer = self.peers.get(peer_of(reply)).map_or(0, |peer| peer.calls);
-        match peer < CALLS_OF_PEER_MAX && self.calls.len() < CALLS_MAX {
+        let number = self.peers.numbers.get(peer_of(reply));
+        let peer = number.and_then(|number| self.peers.all.get(number));
+        match peer.map_or(0, |peer| peer.calls) < CALLS_OF_PEER_MAX && self.calls.len() < CALLS_MAX
+        {
             true => Ok(()),
             false => Err(answer::unavailable("full", "too many calls are under way here")),
         }
     }
 
-    /// The one who asks, as backs are told.
-    pub(super) fn caller(&mut self, now: Instant, peer: &str) -> CallerId {
-        if let Some(known) = self.peers.get_mut(peer) {
+    /// The number of the one who asks.
+    pub(super) fn caller(&mut self, now: Instant, peer: &str) -> u64 {
+        let Peers { numbers, all } = &mut self.peers;
+        if let Some(number) = numbers.get(peer)
+            && let Some(known) = all.get_mut(number)
+        {
             known.heard = now;
-            return CallerId(known.caller);
+            return *number;
         }
-        if PEERS_MAX <= self.peers.len() {
-            let idle = self.peers.iter().filter(|(_, peer)| peer.calls == 0);
-            let oldest = idle.min_by_key(|(_, peer)| peer.heard).map(|(name, _)| name.clone());
+        if PEERS_MAX <= all.len() {
+            let idle = all.iter().filter(|(_, peer)| peer.calls == 0);
+            let oldest = idle.min_by_key(|(_, peer)| peer.heard).map(|(number, _)| *number);
             if let Some(oldest) = oldest {
-                self.peers.remove(&oldest);
+                all.remove(&oldest);
+                numbers.retain(|_, number| *number != oldest);
             }
         }
         let caller = self.next_caller;
         self.next_caller += 1;
-        let known = Peer { caller, calls: 0, heard: now, told: now, given: 0 };
-        self.peers.insert(peer.to_owned(), known);
-        CallerId(caller)
+        numbers.insert(peer.to_owned(), caller);
+        all.insert(caller, Peer { calls: 0, heard: now, told: now, given: 0 });
+        caller
     }
 
-    pub(super) fn enter(&mut self, now: Instant, peer: &str, running: CallIn) -> Ticket {
-        self.caller(now, peer);
-        if let Some(peer) = self.peers.get_mut(peer) {
+    pub(super) fn enter(&mut self, now: Instant, running: CallIn) -> Ticket {
+        if let Some(peer) = self.peers.all.get_mut(&running.peer) {
             peer.calls += 1;
+            if let How::Toolbus(talk) = &running.how {
+                peer.given += talk.receiver.window();
+            }
         }
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -101,16 +130,16 @@ impl Server {
     pub(super) fn leave(&mut self, ticket: Ticket) -> Option<CallIn> {
         let running = self.calls.remove(&ticket)?;
         self.count(-1);
+        let mut window = 0;
         if let How::Toolbus(talk) = &running.how {
             self.kept -= talk.counted;
+            window = talk.receiver.window();
             let windows = &self.settings.windows;
-            windows.set(windows.get() - talk.receiver.window());
-            if let Some(peer) = self.peers.get_mut(&running.peer) {
-                peer.given -= talk.receiver.window();
-            }
+            windows.set(windows.get() - window);
         }
-        if let Some(peer) = self.peers.get_mut(&running.peer) {
+        if let Some(peer) = self.peers.all.get_mut(&running.peer) {
             peer.calls -= 1;
+            peer.given -= window;
         }
         Some(running)
     }
@@ -122,16 +151,15 @@ impl Server {
 
     /// Tells those who were silent that their calls go on: if nobody is there, the server says so.
     pub(super) fn look_at_peers(&mut self, now: Instant) {
-        let mut oldest: std::collections::HashMap<String, Ticket> =
-            std::collections::HashMap::new();
+        let mut oldest: Counted<u64, Ticket> = Counted::default();
         for (ticket, running) in &self.calls {
             if let How::Toolbus(_) = running.how {
-                let known = oldest.entry(running.peer.clone()).or_insert(*ticket);
+                let known = oldest.entry(running.peer).or_insert(*ticket);
                 *known = (*known).min(*ticket);
             }
         }
-        for (name, ticket) in oldest {
-            let Some(peer) = self.peers.get_mut(&name) else { continue };
+        for (number, ticket) in oldest {
+            let Some(peer) = self.peers.all.get_mut(&number) else { continue };
             if now < peer.heard.max(peer.told) + ALIVE_EVERY {
                 continue;
             }
@@ -144,7 +172,7 @@ impl Server {
         self.next_look = (!self.calls.is_empty()).then(|| now + ALIVE_EVERY / 5);
     }
 
-    pub(super) fn peer_is_gone(&mut self, peer: &str) {
+    pub(super) fn peer_is_gone(&mut self, peer: u64) {
         let of_peer = self.calls.iter().filter(|(_, running)| running.peer == peer);
         let mut gone: Vec<Ticket> = of_peer.map(|(ticket, _)| *ticket).collect();
         gone.sort_unstable();
@@ -172,7 +200,7 @@ impl Drop for Server {
 #[derive(Debug)]
 pub struct NodeMemory {
     offer: Offer,
-    peers: HashMap<String, Peer>,
+    peers: Peers,
     next_caller: u64,
     /// None is given out twice: what is said of a call may come late.
     next_ticket: u64,
@@ -180,7 +208,7 @@ pub struct NodeMemory {
 
 impl Default for NodeMemory {
     fn default() -> NodeMemory {
-        let (offer, peers) = (Offer::default(), HashMap::new());
+        let (offer, peers) = (Offer::default(), Peers::default());
         NodeMemory { offer, peers, next_caller: 1, next_ticket: 1 }
     }
 }

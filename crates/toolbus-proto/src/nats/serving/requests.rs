@@ -20,6 +20,7 @@ use crate::tool::{Call, CallerId, Failure, FailureKind, Outcome, ToolName};
 const TIMEOUT_MS_MAX: u64 = 86_400_000;
 /// The number of a caller that another machine named stands above so many bits of the peer's.
 const CALLER_BITS: u32 = 32;
+
 /// The number of the caller that another machine named and that is believed.
 pub fn trusted_number(caller: CallerId) -> Option<u32> {
     u32::try_from((caller.0 >> CALLER_BITS).checked_sub(1)?).ok()
@@ -51,13 +52,9 @@ impl Server {
         let call = self.plain_call(now, place, headers, &reply, &message);
         match call {
             Ok((call, tool)) => {
-                let peer = peer_of(&reply).to_owned();
+                let peer = self.caller(now, peer_of(&reply));
                 let how = How::Plain(Box::default());
-                let ticket = self.enter(
-                    now,
-                    &peer,
-                    CallIn { reply, peer: peer.clone(), tool, begun: now, how },
-                );
+                let ticket = self.enter(now, CallIn { reply, peer, tool, begun: now, how });
                 self.ups.push_back((ticket, Asked::Call(call)));
             }
             Err(failure) => {
@@ -106,13 +103,13 @@ impl Server {
     }
 
     /// The one who asks; one that is believed to be a caller of its own has its number above that.
-    pub(super) fn named(&self, peer: CallerId, headers: &Headers) -> Result<CallerId, Failure> {
+    pub(super) fn named(&self, peer: u64, headers: &Headers) -> Result<CallerId, Failure> {
         let name = self.settings.trusted.as_ref().zip(headers.get("Toolbus-Caller"));
-        let Some((trusted, name)) = name else { return Ok(peer) };
+        let Some((trusted, name)) = name else { return Ok(CallerId(peer)) };
         let number = trusted(name).ok_or_else(|| {
             answer::unavailable("unknown_caller", format!("there is no caller `{name}` here"))
         })?;
-        Ok(CallerId(peer.0 | (u64::from(number) + 1) << CALLER_BITS))
+        Ok(CallerId(peer | (u64::from(number) + 1) << CALLER_BITS))
     }
 
     pub(super) fn tool_at(

@@ -14,8 +14,8 @@ use crate::tool::ToolName;
 pub(super) struct CallIn {
     /// Where its answer goes.
     pub(super) reply: String,
-    /// The reply subject without its last token: who asks.
-    pub(super) peer: String,
+    /// Who asks, by number.
+    pub(super) peer: u64,
     pub(super) tool: ToolName,
     pub(super) begun: Instant,
     pub(super) how: How,
@@ -104,7 +104,7 @@ impl CallTalk {
     pub(super) fn give_back(&mut self) {
         if let Some(bytes) = self.receiver.give_back() {
             let credit = Item::new("credit", Bytes::new());
-            self.sender.push_urgent(credit.with("Toolbus-Credit", bytes.to_string()));
+            self.sender.push_urgent(credit.with_number("Toolbus-Credit", bytes));
         }
     }
 }

@@ -45,11 +45,7 @@ impl Server {
         let heard = talk.receiver.take(mark, headers.clone(), message.payload.clone());
         let window = talk.receiver.window();
         self.settings.windows.set(self.settings.windows.get() + window);
-        let peer = running.peer.clone();
-        let ticket = self.enter(now, &peer, running);
-        if let Some(peer) = self.peers.get_mut(&peer) {
-            peer.given += window;
-        }
+        let ticket = self.enter(now, running);
         self.stirred.insert(ticket);
         match heard {
             Ok(Some(heard)) => self.handle_heard(now, ticket, heard),
@@ -84,7 +80,7 @@ impl Server {
         }
         let NodeIdentity { id, prefix, .. } = &self.settings.identity;
         // A request of a session is no tool, and no plain client can make one.
-        let tool: ToolName = match subject == subject::of_sessions(prefix, id) {
+        let tool: ToolName = match subject::is_of_sessions(subject, prefix, id) {
             true => SESSIONS.into(),
             false => {
                 self.tool_at(place, subject, headers).map_err(|failure| ("unknown", failure))?
@@ -98,9 +94,8 @@ impl Server {
         }
         self.check_room(reply).map_err(|failure| ("full", failure))?;
         timeout(headers).map_err(|what| wire(&what))?;
-        let peer = peer_of(reply).to_owned();
-        self.caller(now, &peer);
-        let given = self.peers.get(&peer).map_or(0, |peer| peer.given);
+        let peer = self.caller(now, peer_of(reply));
+        let given = self.peers.given(peer);
         let is_much = GIVEN_TO_PEER_MAX <= given || GIVEN_MAX <= self.settings.windows.get();
         let window = if is_much { flow::WINDOW_SMALL } else { flow::WINDOW };
         let piece_max = flow::piece_bytes_max(self.link.info().max_payload);
@@ -157,12 +152,10 @@ impl Server {
     ) {
         let Some(running) = self.calls.get_mut(&ticket) else { return };
         if headers.status == Some(503) {
-            let peer = running.peer.clone();
-            return self.peer_is_gone(&peer);
+            let peer = running.peer;
+            return self.peer_is_gone(peer);
         }
-        if let Some(peer) = self.peers.get_mut(&running.peer) {
-            peer.heard = now;
-        }
+        self.peers.heard(now, running.peer);
         let How::Toolbus(talk) = &mut running.how else { return };
         let Some(mark) = Mark::read(&headers) else {
             return self.breach(now, ticket, "the header `Toolbus` cannot be read".to_owned());
@@ -183,7 +176,7 @@ impl Server {
     fn handle_heard(&mut self, now: Instant, ticket: Ticket, heard: WholeItem) {
         let Some(running) = self.calls.get_mut(&ticket) else { return };
         let How::Toolbus(talk) = &mut running.how else { return };
-        let up = match heard.kind.as_str() {
+        let up = match &*heard.kind {
             "call" => match talk.asked.take() {
                 Some(headers) => return self.begin(now, ticket, &headers, &heard.payload),
                 None => Err("a second `call`".to_owned()),
@@ -254,9 +247,8 @@ impl Server {
         call.options.sends_parts = headers.get("Toolbus-Input") == Some("parts");
         call.provenance = translate::provenance(headers);
         talk.asks = call.asks().cloned();
-        let peer = running.peer.clone();
-        let caller = self.caller(now, &peer);
-        call.caller = match self.named(caller, headers) {
+        let peer = running.peer;
+        call.caller = match self.named(peer, headers) {
             Ok(caller) => caller,
             Err(failure) => return self.talk_down(now, ticket, Down::Done(Err(failure))),
         };
@@ -301,7 +293,7 @@ impl Server {
             Down::Begin { head, parts } => {
                 talk.has_parts = true;
                 let head = head.map(|head| head.as_bytes().clone()).unwrap_or_default();
-                Item::new("head", head).maybe("Toolbus-Parts", parts.map(|parts| parts.to_string()))
+                Item::new("head", head).maybe_number("Toolbus-Parts", parts)
             }
             Down::Part(part) => {
                 let goes_on = talk.run_down;
@@ -321,7 +313,7 @@ impl Server {
                     return self.ups.push_back((ticket, answer));
                 }
                 talk.asked_now.insert(ask.0);
-                Item::new("ask", question.as_bytes().clone()).with("Toolbus-Ask", ask.0.to_string())
+                Item::new("ask", question.as_bytes().clone()).with_number("Toolbus-Ask", ask.0)
             }
             Down::Done(result) => {
                 let error = result
@@ -348,27 +340,26 @@ impl Server {
 
     /// Publishes what may leave.
     pub(super) fn flush(&mut self) {
+        let mut head = std::mem::take(&mut self.head);
         while let Some(ticket) = self.stirred.pop_first() {
             let Some(running) = self.calls.get_mut(&ticket) else { continue };
             let How::Toolbus(talk) = &mut running.how else { continue };
             // It goes to its back, or waits for the rest of its arguments.
             let has_begun = talk.has_started || !talk.is_done;
             if std::mem::take(&mut talk.owes_begun) && has_begun {
-                let window = talk.receiver.window().to_string();
                 let begun = Item::new("begun", Bytes::new())
-                    .with("Toolbus-Node", self.settings.identity.id.as_str())
-                    .with("Toolbus-Window", window);
+                    .with("Toolbus-Node", &self.settings.identity.id)
+                    .with_number("Toolbus-Window", talk.receiver.window());
                 talk.sender.push_first(begun);
             }
-            let up = format!("{}.{}", self.settings.inbox, ticket.0);
-            while let Some(message) = talk.sender.next() {
+            while let Some(message) = talk.sender.next(&mut head) {
                 let has_reply = matches!(message.kind, "begun" | "alive");
-                let reply = has_reply.then_some(up.as_str());
+                let up = has_reply.then(|| format!("{}.{}", self.settings.inbox, ticket.0));
                 put_pub(
                     &mut self.out,
                     &running.reply,
-                    reply,
-                    Some(&message.head),
+                    up.as_deref(),
+                    Some(&head),
                     &message.payload,
                 );
             }
@@ -383,6 +374,7 @@ impl Server {
                 self.leave(ticket);
             }
         }
+        self.head = head;
     }
 
     pub(super) fn is_talk_full(&mut self, ticket: Ticket) -> bool {

@@ -227,8 +227,8 @@ impl Player for Caller {
                 self.client.hold(now, ticket, verb == "hold");
             }
             Some("lost") => {
-                let _ = self.client.handle_eof(now, &mut BytesMut::new());
-                let why = Failure::new(FailureKind::Gone, "lost the connection to NATS at h:4222");
+                // As the engine has it if it was found lost while it was written.
+                let why = Failure::new(FailureKind::Gone, "the connection broke: Broken pipe");
                 self.client.handle_lost(now, &why);
             }
             other => panic!("what is {other:?}?"),

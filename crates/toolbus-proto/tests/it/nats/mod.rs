@@ -47,9 +47,8 @@ fn shown(message: &Message) -> String {
     let headers = message.head.as_ref().map(|head| {
         let headers = Headers::read(head).unwrap();
         let fields: Vec<String> = headers
-            .fields
-            .iter()
-            .map(|(name, value)| format!("{}:{}", Json::of(name), Json::of(value)))
+            .fields()
+            .map(|(name, value)| format!("{}:{}", Json::of(&name), Json::of(&value)))
             .collect();
         format!("{{{}}}", fields.join(","))
     });

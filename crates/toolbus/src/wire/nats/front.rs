@@ -503,9 +503,9 @@ impl ServedNode {
                 self.moving.borrow_mut().spawn_local(left);
                 return Served::Moved;
             }
-            let info = front.ask(|node| node.info().clone());
-            if info.ldm && is_ready && elsewhere.is_none() && give_up_at.is_none() {
-                self.options.reach.remember(&info);
+            let is_leaving = front.ask(|node| node.info().ldm);
+            if is_leaving && is_ready && elsewhere.is_none() && give_up_at.is_none() {
+                front.ask(|node| self.options.reach.remember(node.info()));
                 elsewhere = Some(Box::pin(self.clone().connect_elsewhere()));
             }
             tokio::select! {
