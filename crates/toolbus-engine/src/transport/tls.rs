@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-pub use server::{ServerFiles, ServerTls};
+pub use server::{FileLook, LOOKED_EVERY, ServerFiles, ServerTls, last_day};
 
 /// One end of an open TLS connection.
 pub type TlsStream = tokio_rustls::TlsStream<TcpStream>;
