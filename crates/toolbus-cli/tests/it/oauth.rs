@@ -1,6 +1,9 @@
 //! Signing in: `toolbus login`, `auth`, `logout`, and calls that show and renew a token, against a
 //! strict sign-in server that takes a second use of a refresh token for theft.
 
+mod ask;
+mod left_behind;
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
