@@ -495,7 +495,7 @@ fn attempt(
     config.backs.push(BackConfig { allow: None, ..back.clone() });
     let is_bare = back.address.is_bare();
     // A start that takes too long is told as such: what bounds all of the try ends later.
-    let total = args.start_timeout.map(|start| start + AFTER_START);
+    let total = args.start_timeout.map(|start| start.saturating_add(AFTER_START));
     let peers = Peers::of_config(config, globals).within(total);
     let peers = if is_bare { peers.knowing_wires() } else { peers };
     let deadline = Deadline { total, ..Deadline::never(Instant::now()) };

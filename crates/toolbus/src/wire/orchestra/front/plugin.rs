@@ -64,7 +64,7 @@ pub struct PluginOptions {
 pub struct Plugin {
     options: PluginOptions,
     listener: Listener,
-    shown: RefCell<Shown>,
+    shown: RefCell<ShownCertificate>,
     /// The certificate is to be read again, whatever its files look like.
     is_renewed: Notify,
     dialler: Dialler,
@@ -73,7 +73,7 @@ pub struct Plugin {
 }
 
 /// By what a plugin shows itself.
-struct Shown {
+struct ShownCertificate {
     certificate: CertificateDer<'static>,
     /// What the files looked like when they were last read, whatever came of it.
     read: [Option<FileLook>; 3],
@@ -114,7 +114,7 @@ impl Plugin {
         let listener = Listener::bind(host, *port, &server).await?;
         let is_stopping = watch::Sender::new(false);
         let looked_at = tokio::time::Instant::now();
-        let shown = RefCell::new(Shown { certificate, read, looked_at });
+        let shown = RefCell::new(ShownCertificate { certificate, read, looked_at });
         let (dialler, is_renewed) = (Dialler::new(), Notify::new());
         Ok(Plugin { options, listener, shown, is_renewed, dialler, guests, is_stopping })
     }
