@@ -61,7 +61,8 @@ async def main(url):
 
     metadata = OAuthClientMetadata(
         client_name="interop", redirect_uris=[REDIRECT],
-        grant_types=["authorization_code", "refresh_token"], response_types=["code"])
+        grant_types=["authorization_code", "refresh_token"], response_types=["code"],
+        token_endpoint_auth_method="none")
     kept = Kept()
     auth = OAuthClientProvider(url, metadata, kept, open_browser, come_back)
     async with httpx2.AsyncClient(auth=auth, follow_redirects=True) as http:

@@ -1,73 +1,229 @@
-"""The strict sign-in server of the suite `oauth`, for a front of ours.
+"""A sign-in server made of Authlib, for a front of ours: codes with PKCE, clients that register
+themselves, tokens by RFC 9068, refresh tokens that are good for one use, and RFC 9207.
 
-Its tokens are opaque: the front asks about each (RFC 7662). Clients are registered with whatever they
-say of themselves, since these are others' and not ours. The first line of standard input is the URL of
-the front, for which all tokens are.
+It agrees for its user at once. The first line of standard input is the URL of the front, for which
+all tokens are; /seen tells what was asked of it.
 """
 
 import json
+import logging
 import os
+import secrets
 import sys
 import threading
 import time
-from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
-from urllib.parse import urlsplit
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oauth"))
-from strict import SignIn, World  # noqa: E402
+from authlib.integrations.flask_oauth2 import AuthorizationServer
+from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, grants
+from authlib.oauth2.rfc6749 import list_to_scope, scope_to_list
+from authlib.oauth2.rfc7591 import ClientRegistrationEndpoint
+from authlib.oauth2.rfc7636 import CodeChallenge
+from authlib.oauth2.rfc9068 import JWTBearerTokenGenerator
+from authlib.oauth2.rfc9207 import IssuerParameter
+from flask import Flask, jsonify, request
+from joserfc.jwk import KeySet, RSAKey
+from werkzeug.serving import make_server
 
-
-class Issuer(SignIn):
-    def answer(self, status, body=None, headers=()):
-        if status == 200 and isinstance(body, dict) and "authorization_endpoint" in body:
-            body = {**body, "introspection_endpoint": self.issuer() + "/introspect",
-                    "authorization_endpoint": self.issuer() + "/authorize",
-                    "response_types_supported": ["code"]}
-        super().answer(status, body, headers)
-
-    def do_GET(self):
-        # Not all clients keep the query of an endpoint, which is asked of ours alone.
-        if self.path.startswith("/authorize?"):
-            self.path += "&from=metadata"
-        super().do_GET()
-
-    def do_POST(self):
-        world, path = self.world, urlsplit(self.path).path
-        if path == "/register":
-            asked = json.loads(self.body())
-            with world.lock:
-                identifier = "client-%d" % len(world.clients)
-                world.clients[identifier] = {**asked, "any_port": True}
-            told = {**asked, "client_id": identifier, "token_endpoint_auth_method": "none"}
-            return self.answer(201, told)
-        if path == "/introspect":
-            return self.introspect()
-        # They take any media type.
-        del self.headers["Accept"]
-        self.headers["Accept"] = "application/json"
-        return super().do_POST()
-
-    def introspect(self):
-        form = self.form()
-        if self.headers.get("Authorization") != "Basic ZnJvbnQ6YS1zZWNyZXQtb2Ytb3Vycw==":
-            return self.answer(401, {"error": "invalid_client"})
-        with self.world.lock:
-            kept = self.world.access.get(form["token"])
-        if kept is None or kept["until"] < time.time() or kept["family"] in self.world.dead:
-            return self.answer(200, {"active": False})
-        return self.answer(200, {
-            "active": True, "iss": self.issuer(), "aud": [self.world.resource],
-            "sub": "family-%d" % kept["family"], "exp": kept["until"],
-            "scope": " ".join(kept["scope"]), "client_id": "interop",
-        })
+USER = SimpleNamespace(get_user_id=lambda: "ann")
+KEY = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"}, private=True)
+clients, codes, refreshes, seen = {}, {}, {}, []
+world = SimpleNamespace(issuer=None, front=None)
 
 
-world = World(SimpleNamespace(life=3600, scope="", slow=0, deny=False, no_registration=False))
-server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Issuer,), {"world": world}))
-server.daemon_threads = True
-world.issuer = "http://127.0.0.1:%d" % server.server_port
-threading.Thread(target=server.serve_forever, daemon=True).start()
+class Client(ClientMixin):
+    def __init__(self, identifier, metadata):
+        self.identifier, self.metadata = identifier, metadata
+
+    def get_client_id(self):
+        return self.identifier
+
+    def get_default_redirect_uri(self):
+        return self.metadata["redirect_uris"][0]
+
+    def get_allowed_scope(self, scope):
+        return list_to_scope([word for word in scope_to_list(scope or "") if word == "tools"])
+
+    def check_redirect_uri(self, redirect_uri):
+        return redirect_uri in self.metadata["redirect_uris"]
+
+    def check_client_secret(self, _):
+        return False
+
+    def check_endpoint_auth_method(self, method, _):
+        return method == "none"
+
+    def check_response_type(self, response_type):
+        return response_type == "code"
+
+    def check_grant_type(self, grant_type):
+        return grant_type in ("authorization_code", "refresh_token")
+
+    @property
+    def client_info(self):
+        return {"client_id": self.identifier, "client_id_issued_at": int(time.time())}
+
+    @property
+    def client_metadata(self):
+        return self.metadata
+
+
+class Code(AuthorizationCodeMixin, SimpleNamespace):
+    def get_redirect_uri(self):
+        return self.redirect_uri
+
+    def get_scope(self):
+        return self.scope
+
+
+class CodeGrant(grants.AuthorizationCodeGrant):
+    TOKEN_ENDPOINT_AUTH_METHODS = ["none"]
+
+    def save_authorization_code(self, code, request):
+        payload = request.payload.data
+        codes[code] = Code(
+            client_id=request.client.get_client_id(), redirect_uri=payload.get("redirect_uri"),
+            scope=request.payload.scope, code_challenge=payload.get("code_challenge"),
+            code_challenge_method=payload.get("code_challenge_method"))
+
+    def query_authorization_code(self, code, client):
+        found = codes.get(code)
+        return found if found and found.client_id == client.get_client_id() else None
+
+    def delete_authorization_code(self, authorization_code):
+        for code in [code for code, known in codes.items() if known is authorization_code]:
+            del codes[code]
+
+    def authenticate_user(self, _):
+        return USER
+
+
+class RefreshGrant(grants.RefreshTokenGrant):
+    TOKEN_ENDPOINT_AUTH_METHODS = ["none"]
+    INCLUDE_NEW_REFRESH_TOKEN = True
+
+    def authenticate_refresh_token(self, refresh_token):
+        return refreshes.get(refresh_token)
+
+    def authenticate_user(self, _):
+        return USER
+
+    def revoke_old_credential(self, credential):
+        refreshes.pop(credential.refresh_token, None)
+
+
+class Tokens(JWTBearerTokenGenerator):
+    def get_jwks(self):
+        return KeySet([KEY])
+
+    def get_audiences(self, *_):
+        return [world.front]
+
+
+class Registration(ClientRegistrationEndpoint):
+    def authenticate_token(self, _):
+        # All may register.
+        return True
+
+    def generate_client_info(self, *_):
+        return {"client_id": "client-" + secrets.token_hex(6)}
+
+    def get_server_metadata(self):
+        return metadata()
+
+    def save_client(self, client_info, client_metadata, _):
+        identifier = client_info["client_id"]
+        metadata = {**dict(client_metadata), "token_endpoint_auth_method": "none"}
+        clients[identifier] = Client(identifier, metadata)
+        return clients[identifier]
+
+
+def save_token(token, request):
+    if "refresh_token" in token:
+        client = request.client
+        refreshes[token["refresh_token"]] = SimpleNamespace(
+            refresh_token=token["refresh_token"], check_client=lambda it: it is client,
+            get_scope=lambda: token.get("scope", ""), get_client_id=client.get_client_id)
+
+
+class Issuer(IssuerParameter):
+    def get_issuer(self):
+        return world.issuer
+
+
+def metadata():
+    return {
+        "issuer": world.issuer,
+        "authorization_endpoint": world.issuer + "/authorize",
+        "token_endpoint": world.issuer + "/token",
+        "registration_endpoint": world.issuer + "/register",
+        "jwks_uri": world.issuer + "/keys",
+        "scopes_supported": ["tools"],
+        "response_types_supported": ["code"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "authorization_response_iss_parameter_supported": True,
+    }
+
+
+app = Flask("issuer")
+app.config["OAUTH2_REFRESH_TOKEN_GENERATOR"] = True
+server = AuthorizationServer(app, query_client=clients.get, save_token=save_token)
+server.register_grant(CodeGrant, [CodeChallenge(required=True)])
+server.register_grant(RefreshGrant)
+server.register_extension(Issuer())
+server.register_endpoint(Registration)
+
+
+@app.before_request
+def see():
+    seen.append(request.path)
+    # It is the front alone that tokens are for.
+    asked = request.values.get("resource")
+    if request.path in ("/authorize", "/token") and asked != world.front:
+        return jsonify(error="invalid_target", error_description=f"for {asked}?"), 400
+
+
+@app.get("/.well-known/oauth-authorization-server")
+def published():
+    return jsonify(metadata())
+
+
+@app.get("/keys")
+def keys():
+    return jsonify(keys=[KEY.as_dict(private=False)])
+
+
+@app.get("/seen")
+def told():
+    return jsonify(seen)
+
+
+@app.post("/register")
+def register():
+    return server.create_endpoint_response("client_registration")
+
+
+@app.post("/token")
+def token():
+    return server.create_token_response()
+
+
+@app.get("/authorize")
+def authorize():
+    grant = server.get_consent_grant(end_user=USER)
+    return server.create_authorization_response(grant_user=USER, grant=grant)
+
+
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+http = make_server("127.0.0.1", 0, app, threaded=True)
+world.issuer = f"http://127.0.0.1:{http.server_port}"
+# On loopback no TLS is needed, which Authlib has to be told.
+os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"
+server.register_token_generator("default", Tokens(
+    world.issuer, alg="RS256", refresh_token_generator=lambda **_: secrets.token_urlsafe(32)))
+threading.Thread(target=http.serve_forever, daemon=True).start()
 print("listening on " + world.issuer, flush=True)
-world.resource = sys.stdin.readline().strip()
+world.front = sys.stdin.readline().strip()
 threading.Event().wait()

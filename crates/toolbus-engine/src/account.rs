@@ -149,6 +149,19 @@ impl Account {
         Failure::new(FailureKind::Unavailable, message)
     }
 
+    /// What a call is told that would have to wait for a peer which takes no calls yet, behind more
+    /// than may wait.
+    pub(crate) fn waiting_refusal(&self) -> Failure {
+        let Owner { name, unread, .. } = &*self.0;
+        let message = format!(
+            "{name} is not ready for more calls: {} MiB of them wait for it, and {} MiB may for one \
+             peer",
+            mib(unread.get()),
+            mib(self.bytes_max()),
+        );
+        Failure::new(FailureKind::Unavailable, message)
+    }
+
     /// What a call is told whose reply cannot be collected beside those of so many others.
     pub(crate) fn collected_refusal(&self, collected: usize) -> Failure {
         let message = format!(
@@ -369,6 +382,13 @@ impl Charge {
         {
             account.0.set_unread(before, unread);
         }
+    }
+
+    /// The same, and a part of what is counted at once counts as a whole: for what there may be
+    /// very much of, and little each.
+    #[inline]
+    pub(crate) fn set_unread_at_least(&self, unread: usize) {
+        self.set_unread(unread.next_multiple_of(GRAIN));
     }
 
     /// So much more waits for the peer to read it.

@@ -53,6 +53,9 @@ impl Limits {
 #[derive(Debug, Clone)]
 pub struct Bucket {
     rate: Rate,
+    /// What one token is, and the whole, in parts of a token.
+    token: u128,
+    room: u128,
     /// What is missing until it is full, in parts of a token: each token is as many parts as its
     /// rate has nanoseconds, and each nanosecond brings as many parts as its rate has calls. So
     /// nothing is ever rounded.
@@ -64,7 +67,9 @@ pub struct Bucket {
 impl Bucket {
     /// A full one.
     pub fn new(rate: Rate) -> Bucket {
-        Bucket { rate, missing: 0, refilled: None }
+        let token = rate.time.as_nanos();
+        let room = token * u128::from(rate.calls);
+        Bucket { rate, token, room, missing: 0, refilled: None }
     }
 
     /// How fast it is refilled.
@@ -75,20 +80,23 @@ impl Bucket {
     /// How long until there is a token; `None` if there is one.
     pub fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.refill(now);
-        let token = self.rate.time.as_nanos();
-        let room = token * u128::from(self.rate.calls);
-        let over = (self.missing + token).checked_sub(room).filter(|over| 0 < *over)?;
+        let over = (self.missing + self.token).checked_sub(self.room).filter(|over| 0 < *over)?;
         let nanos = over.div_ceil(u128::from(self.rate.calls));
         Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
-    /// Takes a token, which there must be.
-    pub fn take(&mut self, now: Instant) {
-        self.refill(now);
-        self.missing += self.rate.time.as_nanos();
+    /// Takes a token, which there must be: nobody has to [wait](Bucket::wait), asked at the same
+    /// time.
+    pub fn take(&mut self) {
+        self.missing += self.token;
     }
 
     fn refill(&mut self, now: Instant) {
+        // Mostly it is full.
+        if self.missing == 0 {
+            self.refilled = Some(self.refilled.map_or(now, |last| last.max(now)));
+            return;
+        }
         let since =
             self.refilled.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         let came = since.as_nanos() * u128::from(self.rate.calls);
@@ -221,7 +229,7 @@ mod tests {
         let mut bucket = Bucket::new(rate(2, Duration::from_secs(1)));
         let mut call = |millis| match bucket.wait(at(millis)) {
             None => {
-                bucket.take(at(millis));
+                bucket.take();
                 "ok".to_owned()
             }
             Some(wait) => format!("{wait:?}"),
@@ -281,7 +289,7 @@ mod tests {
             for step in steps {
                 now += Duration::from_millis(step);
                 match bucket.wait(now) {
-                    None => { bucket.take(now); taken += 1; }
+                    None => { bucket.take(); taken += 1; }
                     Some(wait) => {
                         // It is not told to come too soon, nor too late.
                         let mut later = bucket.clone();

@@ -308,6 +308,9 @@ fn runner(package: &Map<String, Value>) -> Option<Runner> {
 fn run_by(package: &Map<String, Value>, wish: Wish<'_>) -> Result<DescribedServer, CannotUse> {
     let Some(runner) = runner(package) else { return Err(CannotUse::Nothing(Vec::new())) };
     let mut given = GivenValues::new(wish.set);
+    given.learn(package, &["environmentVariables", "runtimeArguments", "packageArguments"])?;
+    // Before what is missing: one that is misspelt is both.
+    given.check()?;
     let env = given.pairs(package, "environmentVariables")?;
     let mut words: Vec<String> = runner.words.iter().map(|word| (*word).to_owned()).collect();
     if runner.version == ":" {
@@ -327,7 +330,6 @@ fn run_by(package: &Map<String, Value>, wish: Wish<'_>) -> Result<DescribedServe
         _ => identifier.to_owned(),
     });
     words.extend(given.arguments(package, "packageArguments")?);
-    given.finish()?;
     let mut notes = Vec::new();
     if runner.is_other {
         let hint = package.get("runtimeHint").and_then(Value::as_str).unwrap_or_default();
@@ -350,10 +352,12 @@ fn run_by(package: &Map<String, Value>, wish: Wish<'_>) -> Result<DescribedServe
 /// A server that is there already.
 fn reached_at(remote: &Map<String, Value>, wish: Wish<'_>) -> Result<DescribedServer, CannotUse> {
     let mut given = GivenValues::new(wish.set);
+    given.learn_variables(remote);
+    given.learn(remote, &["headers"])?;
+    given.check()?;
     let url = text_of(remote, "url").ok().flatten().unwrap_or_default();
     let url = given.filled(url, remote, Missing::IsAsked)?;
     let headers = given.pairs(remote, "headers")?;
-    given.finish()?;
     let is_sse = remote.get("type").and_then(Value::as_str) == Some("sse");
     let described = DescribedServer {
         reached: Reached::Url { url, is_sse },
@@ -418,7 +422,7 @@ enum Missing {
     IsAsked,
 }
 
-/// The values that the user gives, as they are used up.
+/// The values that the user gives, and the names of all inputs.
 struct GivenValues<'a> {
     set: &'a [(String, String)],
     known: Vec<String>,
@@ -430,8 +434,20 @@ impl<'a> GivenValues<'a> {
         GivenValues { set, known: Vec::new(), secrets: Vec::new() }
     }
 
+    /// Notes how inputs are called, and the variables in their values.
+    fn learn(&mut self, of: &Map<String, Value>, members: &[&str]) -> Result<(), CannotUse> {
+        for member in members {
+            for input in objects(of, member).map_err(CannotUse::Wrong)? {
+                let names = ["name", "valueHint"].map(|name| text_of(input, name).ok().flatten());
+                self.known.extend(names.into_iter().flatten().map(|name| bare(name).to_owned()));
+                self.learn_variables(input);
+            }
+        }
+        Ok(())
+    }
+
     /// Nothing may be given that is no input.
-    fn finish(&self) -> Result<(), CannotUse> {
+    fn check(&self) -> Result<(), CannotUse> {
         let is_known = |name: &str| self.known.iter().any(|known| known == bare(name));
         match self.set.iter().find(|(name, _)| !is_known(name)) {
             None => Ok(()),
@@ -487,8 +503,6 @@ impl<'a> GivenValues<'a> {
         missing: Missing,
     ) -> Result<Option<String>, CannotUse> {
         let flag = |member: &str| input.get(member) == Some(&Value::Bool(true));
-        self.known.extend(names.iter().map(|name| bare(name).to_owned()));
-        self.learn_variables(input);
         let is_it = |name: &str| names.iter().any(|own| bare(own) == bare(name));
         if let Some((name, value)) = self.set.iter().find(|(name, _)| is_it(name)) {
             if flag("isSecret") {
@@ -717,6 +731,8 @@ mod tests {
             command(&server, &[("path", "/p"), ("prot", "1")]),
             "Unknown(\"prot\", Some(\"port\"))"
         );
+        // Not that `path` is missing.
+        assert_eq!(command(&server, &[("pth", "/p")]), "Unknown(\"pth\", Some(\"path\"))");
     }
 
     #[test]

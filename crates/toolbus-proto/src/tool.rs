@@ -50,7 +50,7 @@ impl From<String> for ToolName {
 }
 
 /// What is known of a tool before it is called.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ToolSpec {
     /// The name it is called by.
     pub name: ToolName,
@@ -69,7 +69,7 @@ pub struct ToolSpec {
 }
 
 /// How a tool is described on its own wire.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Native {
     /// The wire.
     pub wire: Wire,
@@ -93,7 +93,7 @@ impl ToolSpec {
 }
 
 /// What calling a tool may do to the world, as far as its author said.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Hints {
     /// It changes nothing.
     pub read_only: Option<bool>,

@@ -26,9 +26,11 @@ fn cargo(root: &Path, release: &Release, is_static: bool) -> Result<PathBuf, Str
         flags.extend(["-C".to_owned(), "target-feature=+crt-static".to_owned()]);
     }
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--locked", "--profile", "dist", "-p", "toolbus-cli"]);
+    cargo.args(["rustc", "--locked", "--profile", "dist", "-p", "toolbus-cli", "--bin", "toolbus"]);
     // Named, so that what runs while building is not static, too.
     cargo.args(["--target", &release.triple]).arg("--target-dir").arg(&target);
+    // The profile says so, too; but to Cargo a package with a level of its own has no `strip`.
+    cargo.args(["--", "-C", "strip=symbols"]);
     cargo.current_dir(root).env_remove("RUSTFLAGS");
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     cargo.env("CFLAGS", format!("-ffile-prefix-map={}=/build", home().display()));

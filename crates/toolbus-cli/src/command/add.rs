@@ -13,6 +13,7 @@ use toolbus::peer::{PeerKind, Registry};
 use toolbus_engine::child::words;
 use toolbus_engine::secrets::masked;
 use toolbus_proto::edit::toml::{CannotEdit, TablePlace, Tables};
+use toolbus_proto::limit;
 use toolbus_proto::registry::Reached;
 use toolbus_proto::tool::{Deadline, Wire};
 
@@ -29,6 +30,8 @@ use crate::peers::{Peers, no_address, say_how_to_reload, with_meant_or_bare};
 use crate::render::{self, printable};
 use crate::stderr;
 
+/// How long a server whose start is bounded has to list its tools once it has started.
+const AFTER_START: Duration = Duration::from_secs(5);
 /// So many tools are named.
 const NAMED_MAX: usize = 8;
 /// The family of tables that is added to.
@@ -127,7 +130,16 @@ pub(crate) fn run(args: &AddArgs, globals: &Globals) -> Result<(), Failed> {
             if let Some(will) = &wanted.will {
                 stderr::write(&printable(&masked(will)));
             }
-            Some(attempt(args, &wanted, &looked, globals)?)
+            match attempt(args, &wanted, &looked, globals)? {
+                Attempt::Answered(tried) => Some(tried),
+                Attempt::NeedsSignIn { login } => {
+                    let paint = globals.color.paint(&std::io::stderr());
+                    let hint = paint.hint("hint:");
+                    let note = "note: not tried: it needs a sign-in";
+                    stderr::write(&format!("{note}\n{hint} `{login}`\n"));
+                    None
+                }
+            }
         }
     };
     let wire = tried.as_ref().map(|tried| tried.wire);
@@ -450,6 +462,16 @@ fn missing(wanted: &WantedBack, looked: &Looked) -> Vec<String> {
     missing
 }
 
+/// What came of starting it.
+enum Attempt {
+    Answered(Tried),
+    /// It is there, and wants to know first who asks.
+    NeedsSignIn {
+        /// The command that signs in.
+        login: String,
+    },
+}
+
 /// What a back has that was tried.
 struct Tried {
     wire: Wire,
@@ -464,7 +486,7 @@ fn attempt(
     wanted: &WantedBack,
     looked: &Looked,
     globals: &Globals,
-) -> Result<Tried, Failed> {
+) -> Result<Attempt, Failed> {
     let name = &wanted.peer.name;
     let back = looked.config.backs.iter().find(|back| back.name == *name);
     let Some(back) = back else { return Err(Failed::usage("there is nothing to try")) };
@@ -472,12 +494,17 @@ fn attempt(
     // What it has besides is asked of all of it.
     config.backs.push(BackConfig { allow: None, ..back.clone() });
     let is_bare = back.address.is_bare();
-    let peers = Peers::of_config(config, globals).within(args.start_timeout);
+    // A start that takes too long is told as such: what bounds all of the try ends later.
+    let total = args.start_timeout.map(|start| start + AFTER_START);
+    let peers = Peers::of_config(config, globals).within(total);
     let peers = if is_bare { peers.knowing_wires() } else { peers };
-    let deadline = Deadline { total: args.start_timeout, ..Deadline::never(Instant::now()) };
+    let deadline = Deadline { total, ..Deadline::never(Instant::now()) };
     let tried = peers.meet(async |bus| {
         let listed = bus.list_by(deadline).await;
         let Some(listed) = listed.first() else { return Err(Failed::quietly(Exit::Failed)) };
+        if let Some(login) = listed.tools.as_ref().err().and_then(limit::login_of) {
+            return Ok(Attempt::NeedsSignIn { login });
+        }
         let tools = listed.tools.as_ref().map_err(|failure| {
             let failure = with_meant_or_bare(&listed.address, failure.clone());
             unreachable(&listed.address, &failure)
@@ -492,7 +519,7 @@ fn attempt(
             Some(face) => face.has_besides(&bus, &peers, globals).await,
             None => Vec::new(),
         };
-        Ok(Tried { wire, tools, others })
+        Ok(Attempt::Answered(Tried { wire, tools, others }))
     });
     tried.map_err(|failed| {
         let exit = failed.exit;

@@ -278,7 +278,8 @@ fn told_kept(
         let sign_in = &kept.sign_in;
         line.put_some("who", sign_in.who.as_deref());
         line.put("issuer", &*sign_in.issuer);
-        line.put("client_id", &*sign_in.identity.id);
+        let id = Some(&*sign_in.identity.id).filter(|id| !id.is_empty());
+        line.put_some("client_id", id);
         line.put("client", sign_in.identity.from.as_str());
     }
     line.put_some("grant", kept.map(|kept| kept.sign_in.grant.as_str()).or(grant));

@@ -427,6 +427,10 @@ fn list(which: &WhichArgs, globals: &Globals) -> Result<(), Failed> {
 fn form(args: &LinkArgs, globals: &Globals) -> Result<LinkForm, Failed> {
     let program = program()?;
     if let Some(Some(url)) = &args.url {
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err(Failed::usage(format!("`{url}` is no URL that clients take"))
+                .hint("write `--url=http://HOST:PORT/PATH`, or `--url` for that of the config"));
+        }
         return Ok(LinkForm::Url { program, url: url.clone() });
     }
     let found = config::parsed_without_lock(globals.config.as_deref())?;

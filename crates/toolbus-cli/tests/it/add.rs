@@ -394,6 +394,16 @@ fn what_fails_is_not_added_and_what_lacks_a_variable_is_not_tried() {
             exit 3
         "#]],
     );
+    folder.check(
+        &["add", "--start-timeout", "1s", "w", "--", "sleep", "100"],
+        expect![[r#"
+            stderr
+            error: cannot list the tools of `sleep 100`: `sleep` did not show within 1s what it speaks
+            hint: say it before the command, as in `mcp+stdio:sleep 100`
+            hint: `--no-try` adds it all the same
+            exit 3
+        "#]],
+    );
     assert!(!folder.path().join("toolbus.toml").exists());
     folder.check(
         &["add", "--env", "KEY=${NO_SUCH_KEY}", "w", "--", "python3", "weather.py"],

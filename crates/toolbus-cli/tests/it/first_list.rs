@@ -14,12 +14,12 @@ use crate::page::mcp_server;
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
 /// A legacy server with one tool, `f`, that says nothing before it is let go.
-struct Late {
+pub(crate) struct Late {
     scratch: Scratch,
 }
 
 impl Late {
-    fn new() -> Late {
+    pub(crate) fn new() -> Late {
         let late = Late { scratch: Scratch::new() };
         let made = Command::new("mkfifo").arg(late.gate()).status().expect("can be run");
         assert!(made.success());
@@ -37,11 +37,11 @@ impl Late {
         self.scratch.file("gate")
     }
 
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("mcp+stdio:sh {}", self.scratch.file("late.sh"))
     }
 
-    fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         fs::write(self.gate(), "go\n").expect("it waits");
     }
 }

@@ -653,6 +653,15 @@ fn without_a_client_a_config_or_a_front_there_is_nothing_to_link() {
         exit 2
     "#]],
     );
+    home.check(
+        &["link", "--url=127.0.0.1:8932", "zed"],
+        expect![[r#"
+        stderr
+        error: `127.0.0.1:8932` is no URL that clients take
+        hint: write `--url=http://HOST:PORT/PATH`, or `--url` for that of the config
+        exit 2
+    "#]],
+    );
     fs::write(&config, "[back.a]\nconnect = \"builtin:\"\n").unwrap();
     home.check(
         &["link", "--url", "zed"],

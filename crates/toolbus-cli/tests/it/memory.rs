@@ -164,6 +164,85 @@ fn assert_refused(answer: &str) {
     assert!(is_refusal && answer.contains(r#""kind":"unavailable""#), "{answer}");
 }
 
+/// A program that does nothing before a line is written to the pipe `go` of the folder, and is this
+/// server from then on.
+fn slow_to_start(folder: &Scratch, server: &str) -> String {
+    let (script, go) = (folder.path().join("slow.sh"), folder.path().join("go"));
+    let server = server.strip_prefix("mcp+stdio:").expect("it is a program");
+    let go = go.display();
+    let text = format!("mkfifo '{go}'; read -r line < '{go}'; exec {server}\n");
+    std::fs::write(&script, text).expect("the folder is ours");
+    format!("mcp+stdio:sh {}", script.display())
+}
+
+/// Calls a server that is slow to start more often than may wait for it: the rest is refused, and
+/// what waits is called once it is there.
+#[track_caller]
+fn flood_before_the_start(
+    live: &mut Live,
+    folder: &Scratch,
+    call: impl Fn(u32) -> String,
+    other: Option<&str>,
+) {
+    const COUNT: u32 = 40;
+    // 16 of them are 64 MiB.
+    const TAKEN: u32 = 16;
+    (1..=COUNT).for_each(|id| live.say(&call(id)));
+    other.into_iter().for_each(|other| live.say(other));
+    let (mut refused, mut others) = (0, usize::from(other.is_some()));
+    while refused < COUNT - TAKEN || 0 < others {
+        let answer = live.hear();
+        if answer.contains(r#""id":100,"result""#) {
+            others -= 1;
+            continue;
+        }
+        let is_refusal = answer.contains("is not ready for more calls: 64 MiB of them wait for it");
+        assert!(is_refusal && answer.contains("and 64 MiB may for one peer"), "{answer}");
+        assert!(answer.contains(r#""kind":"unavailable""#), "{answer}");
+        refused += 1;
+    }
+    let go = folder.path().join("go");
+    eventually("the program is started", || go.exists());
+    assert_memory_below(160 * MIB, live.id());
+    std::fs::write(&go, "go\n").expect("it reads");
+    for _ in 0..TAKEN {
+        let answer = live.hear();
+        assert!(answer.contains(r#""content":[]"#), "{answer}");
+    }
+}
+
+const TAKES_ITS_TIME: [&str; 4] = ["--timeout", "600", "--start-timeout", "600"];
+
+#[test]
+fn a_server_that_is_slow_to_start_costs_only_its_own_calls() {
+    let folder = Scratch::new();
+    let answers = ["forever", "{", "read", "answer", r#"{"content":[]}"#, "}"];
+    let slow = slow_to_start(&folder, &server_doing(&answers));
+    let config = folder.file("toolbus.toml");
+    let backs =
+        format!("[back.slow]\nconnect = \"{slow}\"\n[back.builtin]\nconnect = \"builtin:\"\n");
+    std::fs::write(&config, backs).expect("the folder is ours");
+    let words = ["--config", &config, "mcp", "--list-timeout", "600"];
+    let mut live = Live::start(&[&words[..], &TAKES_ITS_TIME].concat());
+    live.ask(INITIALIZE);
+    // What is in no list yet waits for the lists; what is known does not.
+    let other = legacy_call(100, "builtin_add", r#"{"a":1,"b":2}"#);
+    let call = |id| heavy_call(id, "slow_f", 4 * MIB);
+    flood_before_the_start(&mut live, &folder, call, Some(&other));
+}
+
+#[test]
+fn a_lone_server_that_is_slow_to_start_is_flooded_in_vain() {
+    let folder = Scratch::new();
+    let result = r#"{"resultType":"complete","content":[]}"#;
+    let steps = ["read", "answer", DISCOVERED, "forever", "{", "read", "answer", result, "}"];
+    let slow = slow_to_start(&folder, &mcp_server(&steps));
+    let mut live = Live::start(&[&["mcp"], &TAKES_ITS_TIME[..], &[&slow]].concat());
+    // Of which era the server is has to be found out first.
+    let arguments = format!(r#"{{"text":"{}"}}"#, "x".repeat(4 * MIB));
+    flood_before_the_start(&mut live, &folder, |id| modern_call(id, "f", &arguments), None);
+}
+
 #[test]
 fn over_the_whole_the_peer_that_holds_most_is_cut_off() {
     let folder = Scratch::new();

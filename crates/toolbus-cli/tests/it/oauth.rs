@@ -1,6 +1,9 @@
 //! Signing in: `toolbus login`, `auth`, `logout`, and calls that show and renew a token, against a
 //! strict sign-in server that takes a second use of a refresh token for theft.
 
+mod ask;
+mod left_behind;
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -503,4 +506,16 @@ fn a_doctor_tells_the_command() {
     let page = world.ends(1, &["doctor", "--json"]);
     let line: Value = serde_json::from_str(&page.stdout).unwrap();
     assert_eq!(line["reason"], "needs_sign_in");
+}
+
+#[test]
+fn a_server_that_needs_a_sign_in_is_added_and_not_tried() {
+    let Some(world) = world(&[]) else { return };
+    let page = world.ends(0, &["add", "x", &world.url]);
+    assert_eq!(page.stdout, "added x to toolbus.toml\n");
+    assert_eq!(page.stderr, "note: not tried: it needs a sign-in\nhint: `toolbus login x`\n");
+    world.ends(0, &["login", "x"]);
+    let page = world.ends(0, &["add", "--json", "--force", "x", &world.url]);
+    let line: Value = serde_json::from_str(&page.stdout).unwrap();
+    assert_eq!((&line["replaced"], &line["tried"]), (&json!("x"), &json!(true)));
 }

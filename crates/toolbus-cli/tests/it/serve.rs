@@ -33,7 +33,12 @@ impl Config {
     }
 
     pub(crate) fn path(&self) -> String {
-        self.0.file("tools.toml")
+        self.file("tools.toml")
+    }
+
+    /// A path beside it.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.0.file(name)
     }
 
     /// Serves it, once so many fronts listen.

@@ -32,6 +32,8 @@ pub mod program;
 pub mod relay;
 #[cfg(feature = "runtime")]
 mod route;
+#[cfg(feature = "runtime")]
+pub mod waiting;
 
 use std::time::Duration;
 

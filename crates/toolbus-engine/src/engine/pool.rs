@@ -15,7 +15,7 @@ use toolbus_proto::tool::{Call, Failure, FailureKind};
 
 use super::calls::{ReplyTo, RunningCall};
 use super::relay::Relay;
-use crate::account::Account;
+use super::waiting::WaitingCalls;
 use crate::task::boxed;
 
 /// How many are kept, and for how long.
@@ -55,8 +55,8 @@ pub struct Pool<S: Supply> {
     name: String,
     supply: S,
     limits: Limits,
-    /// Whom the calls in line wait for.
-    account: Account,
+    /// Those in line, and those for whom a carrier is made.
+    in_line: Rc<WaitingCalls>,
     waiting: RefCell<VecDeque<Rc<Relay>>>,
     /// Told when a call is put in line and a carrier is free for it.
     asked: Notify,
@@ -71,7 +71,7 @@ impl<S: Supply> Pool<S> {
     pub fn new(name: String, limits: Limits, supply: S) -> Rc<Pool<S>> {
         Rc::new_cyclic(|this| Pool {
             this: this.clone(),
-            account: Account::new(format!("`{name}`")),
+            in_line: WaitingCalls::new(format!("`{name}`")),
             name,
             supply,
             limits,
@@ -85,19 +85,17 @@ impl<S: Supply> Pool<S> {
 
     /// Starts a call, on a peer that is free or on one more.
     pub fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
-        let relay = Relay::new(call, down);
+        let relay = self.in_line.relay(call, down);
         let running_call = relay.running_call();
+        if !relay.is_waiting() {
+            return running_call;
+        }
         let Limits { kept_max, waiting_max, .. } = self.limits;
         if self.is_closed.get() {
             let message = format!("`{}` is being left", self.name);
             relay.finish(Err(Failure::new(FailureKind::Cancelled, message)));
             return running_call;
         }
-        if self.account.is_full() {
-            relay.finish(Err(self.account.refusal()));
-            return running_call;
-        }
-        relay.charge_to(&self.account);
         let mut waiting = self.waiting.borrow_mut();
         if waiting_max <= waiting.len() {
             waiting.retain(|relay| relay.is_waiting());

@@ -15,7 +15,7 @@ use super::calls::{
     Answerer, Asker, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Pressure, ReplyTo, RunningCall,
 };
 use super::drive::until;
-use crate::account::{Account, Charge};
+use super::waiting::Place;
 use crate::task::spawn_local;
 
 /// One call on its way.
@@ -27,8 +27,8 @@ pub struct Relay {
     alarm: RefCell<Option<JoinHandle<()>>>,
     /// Called once, when the call is over or its caller wants no more.
     at_end: RefCell<Option<Box<dyn FnOnce()>>>,
-    /// What it weighs while it waits.
-    charge: Charge,
+    /// Where it waits, if it is counted there.
+    place: RefCell<Option<Place>>,
 }
 
 enum RelayState {
@@ -44,19 +44,20 @@ enum RelayState {
 const TICKET: Ticket = Ticket(0);
 
 impl Relay {
-    /// A call that waits until it is [begun](Relay::begin).
+    /// A call that is [begun](Relay::begin) at once. One that may have to wait is made by
+    /// [`WaitingCalls::relay`](super::waiting::WaitingCalls::relay), which counts it meanwhile.
     pub fn new(call: Call, down: ReplyTo) -> Rc<Relay> {
         let deadline = call.deadline;
         let stage = RefCell::new(RelayState::Waiting(Box::new(call), Vec::new(), 0));
-        let (alarm, at_end) = (RefCell::default(), RefCell::default());
-        Rc::new(Relay { down, deadline, stage, alarm, at_end, charge: Charge::default() })
+        let (alarm, at_end, place) = Default::default();
+        Rc::new(Relay { down, deadline, stage, alarm, at_end, place })
     }
 
-    /// While it waits, it waits for the peer of this account.
-    pub(crate) fn charge_to(&self, account: &Account) {
+    /// While it waits, it is counted there.
+    pub(super) fn take_place(&self, place: Place) {
         if let RelayState::Waiting(call, ..) = &*self.stage.borrow() {
-            self.charge.set_unread(call.weight());
-            self.charge.move_to(account);
+            place.weigh(call.weight());
+            *self.place.borrow_mut() = Some(place);
         }
     }
 
@@ -77,6 +78,9 @@ impl Relay {
 
     /// Ends the wait when it has been long enough.
     pub fn set_alarm(self: &Rc<Self>) {
+        if !self.is_waiting() {
+            return;
+        }
         let this = Rc::downgrade(self);
         let at = self.give_up_at();
         let alarm = spawn_local(async move {
@@ -88,7 +92,8 @@ impl Relay {
         *self.alarm.borrow_mut() = Some(alarm);
     }
 
-    pub(crate) fn is_waiting(&self) -> bool {
+    /// Is it neither made nor over?
+    pub fn is_waiting(&self) -> bool {
         matches!(&*self.stage.borrow(), RelayState::Waiting(..))
     }
 
@@ -123,7 +128,7 @@ impl Relay {
         }
         match self.stage.replace(RelayState::Over) {
             RelayState::Waiting(call, ups, _) => {
-                self.charge.set_unread(0);
+                drop(self.place.take());
                 self.stage.replace(RelayState::Leaving(ups));
                 Some(*call)
             }
@@ -190,9 +195,12 @@ impl Answerer for Relay {
         let is_cancelled = matches!(up, Up::Cancel(_));
         let uplink = match &mut *self.stage.borrow_mut() {
             RelayState::Waiting(..) if is_cancelled => None,
-            RelayState::Waiting(_, ups, bytes) => {
+            RelayState::Waiting(call, ups, bytes) => {
                 *bytes += up.weight();
                 ups.push(up);
+                if let Some(place) = &*self.place.borrow() {
+                    place.weigh(call.weight() + *bytes + ups.capacity() * size_of::<Up>());
+                }
                 let is_full = BYTES_WAITING_MAX <= *bytes || ITEMS_WAITING_MAX <= ups.len();
                 return if is_full { Pressure::Full } else { Pressure::Ready };
             }

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 pub(in crate::transport) use server::Handshakes;
-pub use server::{ServerFiles, ServerTls};
+pub use server::{FileLook, LOOKED_EVERY, ServerFiles, ServerTls, last_day};
 
 /// One end of an open TLS connection.
 pub type TlsStream = tokio_rustls::TlsStream<TcpStream>;

@@ -117,10 +117,19 @@ impl<'a> Tables<'a> {
     /// The text without the table of this name: with it go the comments directly above its header and
     /// one empty line before them.
     pub fn without(&self, family: &str, name: &str) -> String {
+        self.cut(family, name, true)
+    }
+
+    /// The same, and the comments stay: they are of somebody else than the table.
+    pub fn without_alone(&self, family: &str, name: &str) -> String {
+        self.cut(family, name, false)
+    }
+
+    fn cut(&self, family: &str, name: &str, with_comments: bool) -> String {
         let mut text = self.text.to_owned();
         for region in self.regions(family, name).iter().rev() {
             let start = match region.has_header {
-                true => self.with_comments_above(region),
+                true => self.begin_of(region, with_comments),
                 false => region.lines.start,
             };
             text.replace_range(start..region.lines.end, "");
@@ -128,10 +137,10 @@ impl<'a> Tables<'a> {
         text
     }
 
-    /// Where the comments begin that belong to a header, or the empty line before them.
-    fn with_comments_above(&self, region: &Region) -> usize {
+    /// Where a table begins with the comments that belong to its header, or with the empty line before.
+    fn begin_of(&self, region: &Region, with_comments: bool) -> usize {
         let mut start = region.lines.start;
-        while let Some(above) = self.line_above(start, region.behind) {
+        while with_comments && let Some(above) = self.line_above(start, region.behind) {
             let line = self.text[above..start].trim_start_matches(BYTE_ORDER_MARK).trim();
             if !line.starts_with('#') || line.starts_with("#:schema") {
                 break;
@@ -343,6 +352,17 @@ mod tests {
         ];
         for (text, without) in cases {
             assert_eq!(remove(text, "a"), without, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_table_alone_is_taken_out() {
+        let cases = [
+            ("x = 1\n\n# one\n[back.a]\nx = 1\n", "x = 1\n\n# one\n"),
+            ("# one\n\n[back.a]\nx = 1\n# two\n", "# one\n# two\n"),
+        ];
+        for (text, without) in cases {
+            assert_eq!(Tables::read(text).unwrap().without_alone("back", "a"), without, "{text}");
         }
     }
 

@@ -37,6 +37,13 @@ pub fn text<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     member(object, name).and_then(string)
 }
 
+/// The value of a member that is a text, and is there once: who reads it otherwise reads the same.
+pub fn only_text(object: &str, name: &str) -> Option<String> {
+    let mut found = members(object).filter(|(known, _)| *known == name);
+    let (first, second) = (found.next()?, found.next());
+    second.is_none().then(|| string(first.1)).flatten().map(Cow::into_owned)
+}
+
 /// The elements of an array, in order; none if the value is no array.
 pub fn elements(array: &str) -> impl Iterator<Item = &str> {
     let mut scanner = Scanner::new(array);

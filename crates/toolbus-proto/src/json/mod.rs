@@ -20,7 +20,7 @@ use thiserror::Error;
 pub use scan::{DEPTH_MAX, Kind, Scanner};
 
 /// One JSON value, kept as the text it arrived in: digits, key order and escapes included.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(Bytes);
 
 impl Json {

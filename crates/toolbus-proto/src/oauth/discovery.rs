@@ -194,21 +194,26 @@ impl SignInPlace {
         before: Option<Vec<String>>,
     ) -> Vec<String> {
         if let Some(own) = &settings.scopes {
-            return own.clone();
+            return once_each(own.iter().cloned());
         }
         let challenged = challenge.map(Challenge::scopes).filter(|scopes| !scopes.is_empty());
         let published = || self.resource.as_ref().map(|resource| resource.scopes_supported.clone());
         let asked = before.or(challenged).or_else(published).unwrap_or_default();
-        let mut scopes: Vec<String> = Vec::new();
         let has_offline = ServerMetadata::lists(self.server.scopes_supported.as_ref(), OFFLINE);
         let may_stay = has_offline && !asked.is_empty() && !settings.grant.is_by_itself();
-        for scope in asked.into_iter().chain(may_stay.then(|| OFFLINE.to_owned())) {
-            if !scopes.contains(&scope) {
-                scopes.push(scope);
-            }
-        }
-        scopes
+        once_each(asked.into_iter().chain(may_stay.then(|| OFFLINE.to_owned())))
     }
+}
+
+/// In their order, none of them twice.
+fn once_each(given: impl Iterator<Item = String>) -> Vec<String> {
+    let mut scopes: Vec<String> = Vec::new();
+    for scope in given {
+        if !scopes.contains(&scope) {
+            scopes.push(scope);
+        }
+    }
+    scopes
 }
 
 /// The scope by which some servers give a refresh token.
@@ -345,6 +350,8 @@ mod tests {
         assert_eq!(ask(&settings, Some(&challenge), before), ["x", "offline_access", "y"]);
         let own = SignInSettings { scopes: Some(texts(&["mine"])), ..settings.clone() };
         assert_eq!(ask(&own, Some(&challenge), None), ["mine"]);
+        let twice = SignInSettings { scopes: Some(texts(&["b", "a", "b"])), ..settings.clone() };
+        assert_eq!(ask(&twice, None, None), ["b", "a"]);
         let alone = SignInSettings { grant: Grant::ClientCredentials, ..settings.clone() };
         assert_eq!(ask(&alone, None, None), ["p", "q"]);
         assert_eq!(found(&[]).scopes(&settings, None, None), ["p", "q"]);

@@ -143,6 +143,27 @@ pub fn scopes_needed(
     (scopes.len() < needed.len()).then_some(needed)
 }
 
+/// What a call needs that may reach any tool of this back: all that any of them may need.
+pub fn scopes_needed_by_any(
+    scopes: &[String],
+    scopes_for: &[(String, Vec<String>)],
+    back: &str,
+) -> Option<Vec<String>> {
+    let name = format!("{back}.");
+    let may_fit = |it: &str| match it.split_once('*') {
+        Some((head, _)) => head.starts_with(&name) || name.starts_with(head),
+        None => it.starts_with(&name),
+    };
+    let mut needed = scopes.to_vec();
+    let fitting = scopes_for.iter().filter(|(it, _)| may_fit(it));
+    for scope in fitting.flat_map(|(_, scopes)| scopes) {
+        if !needed.contains(scope) {
+            needed.push(scope.clone());
+        }
+    }
+    (scopes.len() < needed.len()).then_some(needed)
+}
+
 /// To a request whose token is good, and no caller's.
 pub fn no_caller() -> TokenRefusal {
     let message = "no caller of this front fits the token".to_owned();
@@ -193,6 +214,18 @@ mod tests {
             ("git.push*".to_owned(), vec!["git:write".to_owned()]),
             ("*.admin".to_owned(), vec!["admin".to_owned(), "tools".to_owned()]),
         ]
+    }
+
+    #[test]
+    fn a_call_that_may_reach_all_needs_what_any_may_need() {
+        let needed = |back: &str| scopes_needed_by_any(&[], &scopes_for(), back);
+        let texts = |texts: &[&str]| Some(texts.iter().map(|&it| it.to_owned()).collect());
+        assert_eq!(needed("git"), texts(&["git:write", "admin", "tools"]));
+        assert_eq!(needed("gi"), texts(&["admin", "tools"]));
+        assert_eq!(needed("gitlab"), texts(&["admin", "tools"]));
+        let exact = [("git.push".to_owned(), vec!["w".to_owned()])];
+        assert_eq!(scopes_needed_by_any(&[], &exact, "git"), texts(&["w"]));
+        assert_eq!(scopes_needed_by_any(&[], &exact, "hub"), None);
     }
 
     fn front() -> ProtectedFront {

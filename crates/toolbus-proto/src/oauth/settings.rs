@@ -1,5 +1,7 @@
 //! What a user may say about a sign-in: by `[back.x.oauth]`, or by flags.
 
+use std::path::PathBuf;
+
 use super::hidden::Hidden;
 use super::web::WebUrl;
 
@@ -106,6 +108,8 @@ pub struct SignInSettings {
     /// What the sign-in server may call itself; empty: as the server names it.
     pub issuers: Vec<String>,
     pub resource: ResourceChoice,
+    /// The authority that vouches for the server, in place of the public ones.
+    pub ca: Option<PathBuf>,
     pub authorize_params: Vec<(String, Hidden)>,
     pub token_params: Vec<(String, Hidden)>,
     pub redirect: Option<Redirect>,

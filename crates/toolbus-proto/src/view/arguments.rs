@@ -1,15 +1,14 @@
 //! Arguments of a call, with those filled in that a view has fixed.
 
 use super::Fixed;
-use crate::json::edit;
-use crate::json::{Json, Kind, write_string};
-use crate::tool::{Failure, FailureKind};
+use crate::json::{Json, edit};
+use crate::tool::{Failure, FailureKind, ToolName};
 
 /// What is changed about a call of a tool in the words of a wire, once its limits have let it through.
 #[derive(Debug)]
 pub struct Changed {
     /// What its back calls the tool.
-    pub own: String,
+    pub own: ToolName,
     /// The parameters that the back gets, if they are others than those of the caller; or what is
     /// wrong with these.
     pub params: Result<Option<String>, Failure>,
@@ -18,34 +17,43 @@ pub struct Changed {
 /// The arguments of a call of the tool that its caller knows as `name`, with the fixed ones behind
 /// its own, which keep their bytes. A caller may give none that is fixed.
 pub fn filled_in(name: &str, given: Option<&Json>, fixed: &Fixed) -> Result<Json, Failure> {
+    let text = given.filter(|given| !given.is_null()).map_or("{}", Json::as_str);
+    let room = room_for_fixed(name, text, fixed)?;
+    let (before, behind) = text.as_bytes().split_at(room.at);
+    let mut filled = Vec::with_capacity(text.len() + 1 + fixed.as_members().len());
+    filled.extend_from_slice(before);
+    if room.is_behind_others && !fixed.is_empty() {
+        filled.push(b',');
+    }
+    filled.extend_from_slice(fixed.as_members().as_bytes());
+    filled.extend_from_slice(behind);
+    Ok(Json::from_trusted(filled))
+}
+
+/// Where fixed arguments go in.
+pub(crate) struct Room {
+    /// Behind the last member of the caller, or behind the brace.
+    pub(crate) at: usize,
+    /// There is a member before them.
+    pub(crate) is_behind_others: bool,
+}
+
+/// Where fixed arguments go into what a caller gives; or what is wrong with that. It is looked
+/// through once.
+pub(crate) fn room_for_fixed(name: &str, given: &str, fixed: &Fixed) -> Result<Room, Failure> {
     let wrong = |message: String| Failure::new(FailureKind::InvalidArguments, message);
-    let given = given.filter(|given| !given.is_null());
-    let text = given.map_or("{}", Json::as_str);
-    if given.is_some_and(|given| given.kind() != Kind::Object) {
+    // No value of JSON that we hold has blanks around it.
+    if !given.starts_with('{') {
         return Err(wrong(format!("`{name}` takes an object of arguments")));
     }
-    // Where its members end: behind the last value, or behind the brace.
-    let mut end = text.find('{').map_or(0, |brace| brace + 1);
-    let mut is_empty = true;
-    for (key, value) in edit::raw_members(text) {
+    let mut room = Room { at: 1, is_behind_others: false };
+    for (key, value) in edit::raw_members(given) {
         if let Some(key) = crate::jsonrpc::string(key).filter(|key| fixed.has(key)) {
             return Err(wrong(format!("`{name}` takes no argument `{key}`")));
         }
-        end = edit::offset(text, value) + value.len();
-        is_empty = false;
+        room = Room { at: edit::offset(given, value) + value.len(), is_behind_others: true };
     }
-    let mut filled = text.as_bytes()[..end].to_vec();
-    for (key, value) in fixed.iter() {
-        if !is_empty {
-            filled.push(b',');
-        }
-        is_empty = false;
-        write_string(&mut filled, key);
-        filled.push(b':');
-        filled.extend_from_slice(value.as_bytes());
-    }
-    filled.extend_from_slice(&text.as_bytes()[end..]);
-    Ok(Json::from_trusted(filled))
+    Ok(room)
 }
 
 #[cfg(test)]

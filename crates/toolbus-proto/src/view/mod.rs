@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, btree_map};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::json::Json;
+use crate::json::{Json, write_string};
 use crate::search::Search;
 
+pub(crate) use arguments::room_for_fixed;
 pub use arguments::{Changed, filled_in};
 pub use pattern::{Pattern, Sort};
 pub use schema::without_fixed;
@@ -84,38 +85,58 @@ pub struct Rule {
 
 /// Arguments that are filled in, sorted by name. Their values may be secrets, and are not shown.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Fixed(BTreeMap<String, Json>);
+pub struct Fixed {
+    all: BTreeMap<String, Json>,
+    /// The same as members of an object, without braces: what each call is given.
+    members: String,
+}
 
 impl Fixed {
     /// Is nothing filled in?
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
+    }
+
+    /// All of them as members of an object, without its braces.
+    pub(crate) fn as_members(&self) -> &str {
+        &self.members
     }
 
     /// Is an argument of this name filled in?
     pub fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.all.contains_key(name)
     }
 
     /// The value of this argument.
     pub fn get(&self, name: &str) -> Option<&Json> {
-        self.0.get(name)
+        self.all.get(name)
     }
 
     /// The names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.all.keys().map(String::as_str)
     }
 
     /// All of them, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        self.all.iter().map(|(name, value)| (name.as_str(), value))
     }
 }
 
 impl FromIterator<(String, Json)> for Fixed {
     fn from_iter<I: IntoIterator<Item = (String, Json)>>(all: I) -> Fixed {
-        Fixed(all.into_iter().collect())
+        let all: BTreeMap<String, Json> = all.into_iter().collect();
+        let mut members = Vec::new();
+        for (name, value) in &all {
+            if !members.is_empty() {
+                members.push(b',');
+            }
+            write_string(&mut members, name);
+            members.push(b':');
+            members.extend_from_slice(value.as_bytes());
+        }
+        let members = String::from_utf8(members).expect("made of text");
+        Fixed { all, members }
     }
 }
 
@@ -124,13 +145,13 @@ impl IntoIterator for Fixed {
     type IntoIter = btree_map::IntoIter<String, Json>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.all.into_iter()
     }
 }
 
 impl fmt::Debug for Fixed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.all.keys()).finish()
     }
 }
 

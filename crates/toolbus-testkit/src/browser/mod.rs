@@ -4,6 +4,7 @@
 //! One browser serves all tests of a program, each of which has a tab of its own: starting one
 //! takes seconds. Nothing here sleeps: what a page shows is awaited in the page, once a frame.
 
+mod firefox;
 mod tab;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ use crate::patience::PATIENCE;
 use crate::scratch::Scratch;
 use crate::skipped::skipped;
 
+pub use firefox::Firefox;
 pub use tab::{Scheme, Tab};
 
 /// Where a browser is looked for when `CHROMIUM` does not name one.
@@ -41,9 +43,10 @@ const FLAGS: [&str; 9] = [
 ];
 
 /// Starts it with the pipes where it expects them, and removes its profile when it has ended,
-/// which it does when our end of a pipe is closed: also when the test is killed. It gives way to all
-/// else: other tests have peers who wait for each other in seconds.
-const START: &str = r#"profile=$1; shift; nice -n 19 "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null; rm -rf "$profile""#;
+/// which it does when our end of a pipe is closed: also when the test is killed. It gives way to others
+/// a little, for other tests have peers who wait for each other in seconds; but not so much that on a
+/// busy machine it gets no turn at all.
+const START: &str = r#"profile=$1; shift; nice -n 5 "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null; rm -rf "$profile""#;
 
 /// The browser of all tests of this program.
 pub struct Browser {
@@ -64,7 +67,8 @@ impl Browser {
     #[track_caller]
     pub fn shared() -> Option<&'static Browser> {
         static SHARED: OnceLock<Option<Browser>> = OnceLock::new();
-        let browser = SHARED.get_or_init(|| program().map(|program| Browser::start(&program)));
+        let browser = SHARED
+            .get_or_init(|| program("CHROMIUM", &NAMES).map(|program| Browser::start(&program)));
         if browser.is_none() {
             assert!(env::var_os("CI").is_none_or(|value| value != "true"), "no browser");
             skipped("no browser");
@@ -181,13 +185,13 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The program of a browser, if there is one.
-fn program() -> Option<PathBuf> {
-    if let Some(named) = env::var_os("CHROMIUM") {
+/// The program of a browser, if there is one: what this variable names, or one of these.
+fn program(variable: &str, names: &[&str]) -> Option<PathBuf> {
+    if let Some(named) = env::var_os(variable) {
         return Some(PathBuf::from(named));
     }
     let path = env::var_os("PATH")?;
     let folders: Vec<_> = env::split_paths(&path).collect();
-    let all = NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    let all = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     all.into_iter().find(|file| file.is_file())
 }

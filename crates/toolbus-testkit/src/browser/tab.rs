@@ -1,6 +1,7 @@
 //! What a test does in a tab: it goes to places, awaits what is shown, clicks, types and looks.
 
 use std::io::Write as _;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -15,6 +16,28 @@ pub enum Scheme {
     /// Light on dark.
     Dark,
 }
+
+/// Gives the middle of an element, and lets through to it alone what a mouse does from now on.
+/// `letGo` ends that, and tells whether it was clicked.
+const AIM: &str = "(() => {
+    const one = FOUND;
+    if (!one) return null;
+    one.scrollIntoView({ block: 'center' });
+    const kinds = ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click'];
+    let clicked = false;
+    const guard = event => {
+        if (!event.isTrusted || event.composedPath().includes(one)) clicked ||= event.isTrusted && event.type === 'click';
+        else { event.preventDefault(); event.stopImmediatePropagation() }
+    };
+    kinds.forEach(kind => addEventListener(kind, guard, true));
+    window.letGo = () => {
+        kinds.forEach(kind => removeEventListener(kind, guard, true));
+        delete window.letGo;
+        return clicked;
+    };
+    const { x, y, width, height } = one.getBoundingClientRect();
+    return [x + width / 2, y + height / 2];
+})()";
 
 /// A tab in a window of its own; closed when dropped.
 pub struct Tab {
@@ -100,16 +123,24 @@ impl Tab {
     }
 
     /// Clicks with the mouse into the middle of what a selector finds, once it is there.
+    ///
+    /// A page may move what it shows at any time. So a click that would get to anything else is
+    /// kept from it, and made again.
     #[track_caller]
     pub fn click(&self, selector: &str) {
         let found = format!("document.querySelector({})", json!(selector));
-        self.until(&format!("{found}.getClientRects().length && !{found}.disabled"));
-        let place = self.get(&format!(
-            "(() => {{ const one = {found}; one.scrollIntoView({{ block: 'center' }}); \
-             const {{ x, y, width, height }} = one.getBoundingClientRect(); \
-             return [x + width / 2, y + height / 2] }})()"
-        ));
-        self.click_at(&place[0], &place[1]);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.until(&format!("{found}.getClientRects().length && !{found}.disabled"));
+            let place = self.get(&AIM.replace("FOUND", &found));
+            if !place.is_null() {
+                self.click_at(&place[0], &place[1]);
+            }
+            if self.get("window.letGo?.() ?? false") == true {
+                return;
+            }
+            assert!(Instant::now() < until, "cannot be clicked: {selector}\n{}", self.seen());
+        }
     }
 
     /// Clicks with the mouse at a place of the window.
@@ -126,12 +157,21 @@ impl Tab {
     #[track_caller]
     pub fn fill(&self, selector: &str, typed: &str) {
         let found = format!("document.querySelector({})", json!(selector));
-        self.until(&format!("{found}.getClientRects().length"));
-        self.run(&format!("{found}.focus(); {found}.select()"));
-        if typed.is_empty() {
-            self.key("Delete");
-        } else {
-            self.ask("Input.insertText", json!({"text":typed}));
+        let until = Instant::now() + PATIENCE;
+        // Again, if the page has taken the focus to somewhere else, or another field has come.
+        loop {
+            self.until(&format!(
+                "({found}.focus(), {found}.select(), document.activeElement === {found})"
+            ));
+            if typed.is_empty() {
+                self.key("Delete");
+            } else {
+                self.ask("Input.insertText", json!({"text":typed}));
+            }
+            if self.get(&format!("{found}?.value === {}", json!(typed))) == true {
+                return;
+            }
+            assert!(Instant::now() < until, "cannot be filled: {selector}\n{}", self.seen());
         }
     }
 
@@ -205,7 +245,7 @@ impl Drop for Tab {
 }
 
 /// The bytes that a text of base64 stands for.
-fn base64(text: &str) -> Vec<u8> {
+pub(super) fn base64(text: &str) -> Vec<u8> {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits = text.bytes().filter_map(|byte| DIGITS.iter().position(|digit| *digit == byte));
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0, 0);

@@ -108,6 +108,12 @@ pub trait Back {
         None
     }
 
+    /// May its user be asked to sign in while a call waits? Then its callers have to be known before
+    /// it is: what they say of themselves cannot be passed on to it as it is.
+    fn offers_sign_in(&self) -> bool {
+        false
+    }
+
     /// Calls this whenever it says that its tools have changed.
     fn watch(&self, _changed: Rc<dyn Fn()>) {}
 

@@ -1,7 +1,7 @@
 //! Which tools are offered, under which names, and whose they are. Pure.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
@@ -39,16 +39,19 @@ pub struct Offer {
     pub address: Address,
     /// Its tools by their own names.
     pub tools: Arc<[ToolSpec]>,
+    /// What they are called by this naming, if that is known: many views show the same tools, and
+    /// need not keep their names as often.
+    pub names: Option<Arc<[ToolName]>>,
 }
 
 /// All tools that are offered, by the names they are offered under.
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    entries: BTreeMap<ToolName, Entry>,
+    entries: HashMap<ToolName, Entry>,
     /// What it was made of, with the number of each back.
     offers: Vec<(usize, Offer)>,
     /// Tools of backs that are away: not offered, but it is known whose they are.
-    away: BTreeMap<ToolName, Away>,
+    away: HashMap<ToolName, Away>,
     /// The second tools of a name.
     left_out: Vec<NameTaken>,
     /// The tools in the order of their backs, as long as a client has that list.
@@ -115,17 +118,16 @@ impl Catalogue {
         let mut catalogue = Catalogue { offers, ..Catalogue::default() };
         let Some(selection) = selection else {
             for (offer, (_, of)) in catalogue.offers.clone().iter().enumerate() {
-                for (at, spec) in of.tools.iter().enumerate() {
-                    let name = of.naming.name(&of.back, &spec.name);
-                    catalogue.add(None, name, offer, at, None);
+                for at in 0..of.tools.len() {
+                    catalogue.add(None, of.name(at), offer, at, None);
                 }
             }
             return catalogue;
         };
         let mut own = Vec::new();
         for (offer, (_, of)) in catalogue.offers.clone().iter().enumerate() {
-            for (at, spec) in of.tools.iter().enumerate() {
-                let Some((name, rule)) = of.shown(selection, spec) else { continue };
+            for at in 0..of.tools.len() {
+                let Some((name, rule)) = of.shown(selection, at) else { continue };
                 match rule.as_ref().is_some_and(|rule| rule.rename.is_some()) {
                     true => catalogue.add(Some(selection), name, offer, at, rule),
                     false => own.push((name, offer, at, rule)),
@@ -217,10 +219,10 @@ impl Catalogue {
         away: &[(usize, Offer)],
     ) -> Catalogue {
         for (back, offer) in away {
-            for spec in offer.tools.iter() {
+            for (at, spec) in offer.tools.iter().enumerate() {
                 let shown = match selection {
-                    None => Some((offer.naming.name(&offer.back, &spec.name), None)),
-                    Some(selection) => offer.shown(selection, spec),
+                    None => Some((offer.name(at), None)),
+                    Some(selection) => offer.shown(selection, at),
                 };
                 let Some((name, rule)) = shown else { continue };
                 if !self.entries.contains_key(&name) {
@@ -254,13 +256,20 @@ impl Catalogue {
 
     /// The names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
-        self.entries.keys()
+        self.sorted().into_iter().map(|(name, _)| name)
+    }
+
+    /// By name: a call looks one up, and few want all in order.
+    fn sorted(&self) -> Vec<(&ToolName, &Entry)> {
+        let mut entries: Vec<_> = self.entries.iter().collect();
+        entries.sort_unstable_by_key(|(name, _)| *name);
+        entries
     }
 
     /// The tools under the names they are offered by, sorted, each with the back whose it is.
     pub fn tools(&self) -> impl Iterator<Item = (usize, ToolSpec)> {
-        self.entries
-            .iter()
+        self.sorted()
+            .into_iter()
             .map(|(name, entry)| (self.offers[entry.offer as usize].0, self.shown(name, entry)))
     }
 
@@ -285,7 +294,8 @@ impl Catalogue {
     /// Its tools as they are searched for, as they are shown.
     pub(super) fn indexed(&self) -> Rc<Indexed> {
         let index = || {
-            let entries = self.entries.iter().filter(|(name, _)| !is_ours(name.as_str()));
+            let entries = self.sorted().into_iter();
+            let entries = entries.filter(|(name, _)| !is_ours(name.as_str()));
             let documents = entries.clone().map(|(name, entry)| {
                 let (offer, spec) = self.spec(entry);
                 let renamed = entry.rule.as_ref().and_then(|rule| rule.rename.as_deref());
@@ -321,23 +331,32 @@ impl Offer {
         self.address.kind().generic_tools().contains(&tool.as_str())
     }
 
+    /// What one of its tools is called, if no view says otherwise.
+    fn name(&self, at: usize) -> ToolName {
+        match &self.names {
+            Some(names) => names[at].clone(),
+            None => self.naming.name(&self.back, &self.tools[at].name),
+        }
+    }
+
     /// What one of its tools is called by those who see a selection, and what that changes about it;
     /// `None` if it is not shown.
-    fn shown(
-        &self,
-        selection: &Selection,
-        spec: &ToolSpec,
-    ) -> Option<(ToolName, Option<Rc<Rule>>)> {
+    fn shown(&self, selection: &Selection, at: usize) -> Option<(ToolName, Option<Rc<Rule>>)> {
         if !self.is_seen {
-            return Some((self.naming.name(&self.back, &spec.name), None));
+            return Some((self.name(at), None));
         }
+        let spec = &self.tools[at];
         let (own, hints) = (spec.name.as_str(), spec.hints.as_ref());
         if !selection.shows_tool(&self.back, own, hints, self.is_generic(&spec.name)) {
             return None;
         }
         let rule = selection.rule(&self.back, own).map(Rc::new);
         let renamed = rule.as_ref().and_then(|rule| rule.rename.as_deref()).map(ToolName::from);
-        Some((self.naming.name(&self.back, renamed.as_ref().unwrap_or(&spec.name)), rule))
+        let name = match &renamed {
+            Some(renamed) => self.naming.name(&self.back, renamed),
+            None => self.name(at),
+        };
+        Some((name, rule))
     }
 }
 
@@ -405,7 +424,8 @@ mod tests {
         let address = Address::parse(address).unwrap();
         let back = address.peer_name().into();
         let (naming, is_seen) = (Naming::Plain, true);
-        Offer { back, naming, is_seen, address, tools: tools.iter().map(spec).collect() }
+        let tools = tools.iter().map(spec).collect();
+        Offer { back, naming, is_seen, address, tools, names: None }
     }
 
     fn names(naming: Naming, offers: &[Offer]) -> Result<String, String> {

@@ -24,7 +24,7 @@ use super::observe::Observed;
 use crate::bus::{Bus, Listed, Member};
 use crate::child::stderr::SHOWN;
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
-use crate::engine::relay::Relay;
+use crate::engine::waiting::WaitingCalls;
 use crate::task::spawn_local;
 use crate::wake::{Wake, turn};
 
@@ -61,6 +61,7 @@ impl LenientBus {
     fn with(bus: Rc<Bus>, changed: Rc<Wake>, patience: Option<Duration>) -> LenientBus {
         bus.offer_own();
         let slow = bus.members.iter().map(|_| Cell::new(false)).collect();
+        let waiting = bus.scope.enter(|| WaitingCalls::new("the list of tools"));
         LenientBus(Rc::new_cyclic(|this| Offered {
             this: this.clone(),
             bus,
@@ -69,6 +70,7 @@ impl LenientBus {
             patience,
             first_until: Cell::new(None),
             slow,
+            waiting,
             missed: RefCell::default(),
             rounds: RefCell::default(),
             listed: RefCell::default(),
@@ -124,6 +126,8 @@ struct Offered {
     first_until: Cell<Option<Instant>>,
     /// Which backs have been asked, took too long and have not answered yet.
     slow: Vec<Cell<bool>>,
+    /// The calls that wait until backs have been asked.
+    waiting: Rc<WaitingCalls>,
     /// Which of them have been said to be left out.
     missed: RefCell<HashSet<usize>>,
     /// The lists that may still wait for one of those.
@@ -219,7 +223,10 @@ impl Asking {
 
 impl Offered {
     fn names(&self) -> Vec<ToolName> {
-        self.bus.offered().into_iter().map(|tool| tool.name).collect()
+        match self.bus.may_search() {
+            true => self.bus.offered().into_iter().map(|tool| tool.name).collect(),
+            false => self.bus.catalogue.borrow().names().cloned().collect(),
+        }
     }
 
     /// Is it offered by nobody, but may be a tool of a back that was left out?
@@ -261,6 +268,13 @@ impl Offered {
                 _ => is_all_heard = false,
             }
             let failure = tools.as_ref().err().cloned();
+            // What a sign-in has shown once stays in the list: a call of it says what is to be done.
+            let tools = match &failure {
+                Some(failure) if limit::login_of(failure).is_some() => {
+                    self.last_of(index).or(tools)
+                }
+                _ => tools,
+            };
             first_failure = first_failure.or(failure);
             listed.push(Listed {
                 back: member.name.clone(),
@@ -553,11 +567,15 @@ fn later(
     if offered.bus.is_search(&call) {
         asking.sought = None;
     }
-    let relay = Relay::new(call, down);
+    let relay = offered.waiting.relay(call, down);
+    if !relay.is_waiting() {
+        return relay.running_call();
+    }
     let asked = relay.clone();
     let listing = spawn_local(async move {
-        let before = offered.names();
         let was_told = offered.first_until.get().is_some();
+        // A list says itself what is offered now.
+        let before = (was_told && tool.is_some()).then(|| offered.names());
         match (offered.ask(&asking).await, tool) {
             (Ok(tools), None) => asked.finish(Ok(Outcome::Tools(tools))),
             // What is not shown is unknown, whichever back is away.
@@ -573,7 +591,7 @@ fn later(
                 }
                 // The back that was left out may have come, and this is no list that says so. Who
                 // was never told a list knows of none that could have changed.
-                if was_told && offered.names() != before {
+                if before.is_some_and(|before| offered.names() != before) {
                     offered.changed.ring();
                 }
                 // Its back has just been asked: it need not fail a second time.

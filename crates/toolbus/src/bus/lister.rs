@@ -149,7 +149,8 @@ impl Bus {
             let offer = |tools: &Arc<[ToolSpec]>| {
                 let (back, address, tools) = (back.clone(), address.clone(), tools.clone());
                 let (naming, is_seen) = (self.naming_at(index), self.plain <= index);
-                (index, Offer { back, naming, is_seen, address, tools })
+                let names = Some(self.members[index].names(naming, &tools));
+                (index, Offer { back, naming, is_seen, address, tools, names })
             };
             match tools {
                 // It was not asked.

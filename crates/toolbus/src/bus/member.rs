@@ -8,6 +8,7 @@ use std::sync::Arc;
 use toolbus_proto::tool::{Failure, ToolName, ToolSpec};
 
 use super::back::Back;
+use super::catalogue::Naming;
 use super::config::{BackConfig, Config};
 use super::health::Health;
 use super::lock::{Guarded, Plan};
@@ -38,11 +39,16 @@ pub(super) struct Member {
     pub(super) allow: Option<HashSet<ToolName>>,
     /// The list that was last looked through for them, and those of it.
     pub(super) last_allowed: RefCell<Option<[Arc<[ToolSpec]>; 2]>>,
+    /// What those of a list are called, by how they are named.
+    pub(super) last_names: RefCell<[Option<NamesOf>; 3]>,
     /// It was said what of that it does not have.
     pub(super) is_warned_of_allow: Cell<bool>,
     /// Whether it answers, as far as that is known.
     pub(super) health: Rc<Health>,
 }
+
+/// A list of tools, and what they are called.
+type NamesOf = (Arc<[ToolSpec]>, Arc<[ToolName]>);
 
 /// What is known of a back.
 #[derive(Clone, Default)]
@@ -79,6 +85,7 @@ impl Member {
             settings,
             allow: None,
             last_allowed: RefCell::default(),
+            last_names: RefCell::default(),
             is_warned_of_allow: Cell::default(),
             health,
         }
@@ -152,5 +159,17 @@ impl Member {
         }
         let allowed = tools.iter().filter(|tool| self.allows(&tool.name)).cloned().collect();
         last.insert([tools, allowed])[1].clone()
+    }
+
+    /// What the tools of this list are called: of the same list the same names each time.
+    pub(super) fn names(&self, naming: Naming, tools: &Arc<[ToolSpec]>) -> Arc<[ToolName]> {
+        let last = &mut self.last_names.borrow_mut()[naming as usize];
+        if let Some((of, names)) = last
+            && Arc::ptr_eq(of, tools)
+        {
+            return names.clone();
+        }
+        let names = tools.iter().map(|tool| naming.name(&self.name, &tool.name)).collect();
+        last.insert((tools.clone(), names)).1.clone()
     }
 }

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use toolbus_proto::limit;
 use toolbus_proto::tool::{Failure, FailureKind, ToolName, Wire};
 use toolbus_proto::view::Rule;
 
@@ -170,6 +171,10 @@ impl Bus {
             (None, Naming::Plain) => (0..known.len()).find_map(failed)?,
             (None, _) => return None,
         };
+        if limit::login_of(failure).is_some() {
+            // It says itself what is to be done about it.
+            return Some(failure.clone());
+        }
         let message = format!("`{back}` cannot be reached: {}", failure.message);
         let mut told = Failure::new(FailureKind::Unavailable, message);
         told.last_words.clone_from(&failure.last_words);

@@ -6,9 +6,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::hash::{Hash as _, Hasher as _};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use toolbus_proto::counted::Spread;
 use toolbus_proto::json::{Json, Kind, edit, write_string};
 use toolbus_proto::search::Index;
 use toolbus_proto::tool::{Call, Failure, FailureKind, Hints, Outcome, ToolName, ToolSpec, What};
@@ -163,14 +165,18 @@ impl Bus {
         all.filter(|tool| !listed.contains(&tool.name)).collect()
     }
 
-    /// Would a caller see these two lists as one? How many tools there are to be searched for is
-    /// told at the next list and not before.
-    pub(crate) fn are_same_lists(&self, before: &[ToolSpec], now: &[ToolSpec]) -> bool {
-        let is_same = |(one, other): (&ToolSpec, &ToolSpec)| {
-            one == other
-                || self.may_search() && one.name.as_str() == SEARCH && one.name == other.name
-        };
-        before.len() == now.len() && before.iter().zip(now).all(is_same)
+    /// By what a list is known again that a caller would see as the same one. The list itself may be
+    /// long, and each caller have another. How many tools there are to be searched for is told at the
+    /// next list and not before.
+    pub(crate) fn sum_of_list(&self, list: &[ToolSpec]) -> u64 {
+        let mut sum = Spread::default();
+        for tool in list {
+            match self.may_search() && tool.name.as_str() == SEARCH {
+                true => tool.name.hash(&mut sum),
+                false => tool.hash(&mut sum),
+            }
+        }
+        sum.finish()
     }
 
     /// A back has a tool of our name: said once.

@@ -91,7 +91,7 @@ pub const KEYS: &[Key] = &[
         "ask",
         KeyKind::Bool,
         SIGN_IN,
-        "Offer the URL to callers who can open one when a call needs a sign-in; not done yet",
+        "Offer the URL to MCP clients on this machine who can open one when a call needs a sign-in",
     )
     .default("false"),
 ];
@@ -119,6 +119,7 @@ pub fn read(values: &Values) -> SignInSettings {
             (None, Some(resource)) => ResourceChoice::Given(resource),
             (None, None) => ResourceChoice::Published,
         },
+        ca: None,
         authorize_params: params("authorize_params"),
         token_params: params("token_params"),
         redirect: values.text("redirect").and_then(|text| Redirect::parse(&text)),

@@ -18,7 +18,9 @@ use toolbus_proto::tool::Failure;
 
 use super::discover::discover;
 use super::fetch::Fetcher;
+use super::offer::{INPUT_TIMEOUT, OfferedSignIn};
 use super::renewal::{Renewal, Renewed, renew};
+use super::sign_in::{Probed, SignInError, SigningIn};
 use super::store::{FileSeen, KeptSignIn, Sought, Store, StoreError, unix_now};
 use super::told::SignInTold;
 use crate::bus::meters::{Measure, Meter, MeterReading};
@@ -52,8 +54,12 @@ pub struct Credential {
     /// When a file was looked at last.
     looked: Cell<Option<Instant>>,
     counts: Counts,
-    /// SignInTold when there is a sign-in that was missing.
+    /// Told when there is a sign-in that was missing.
     watchers: RefCell<Vec<Rc<dyn Fn()>>>,
+    /// The sign-in that was offered to callers last.
+    pub(super) offered: tokio::sync::Mutex<Option<Rc<OfferedSignIn>>>,
+    /// How long a browser is waited for then.
+    input_timeout: Cell<Duration>,
 }
 
 #[derive(Default)]
@@ -68,6 +74,8 @@ struct CredentialState {
     pause: Pause,
     /// The server has said that it wants a sign-in.
     is_wanted: bool,
+    /// What it said then.
+    challenge: Option<Challenge>,
     /// The challenge for which more scopes were asked for by ourselves.
     stepped_up: Vec<String>,
 }
@@ -111,7 +119,55 @@ impl Credential {
             looked: Cell::default(),
             counts: Counts::default(),
             watchers: RefCell::default(),
+            offered: tokio::sync::Mutex::default(),
+            input_timeout: Cell::new(INPUT_TIMEOUT),
         }
+    }
+
+    /// What the user says about it.
+    pub(super) fn settings(&self) -> &SignInSettings {
+        &self.whose.settings
+    }
+
+    /// What people call the back.
+    pub(crate) fn name(&self) -> &str {
+        &self.whose.name
+    }
+
+    /// The command that signs in.
+    pub(super) fn login(&self) -> &str {
+        &self.login
+    }
+
+    /// How long a browser is waited for where a sign-in is offered to a caller.
+    pub(crate) fn set_input_timeout(&self, patience: Duration) {
+        self.input_timeout.set(patience);
+    }
+
+    pub(crate) fn input_timeout(&self) -> Duration {
+        self.input_timeout.get()
+    }
+
+    /// What has become of a sign-in that was offered to a caller, who is told no more than that it
+    /// is still needed.
+    pub(crate) fn tell_of_offer(&self, why: &str) {
+        tracing::warn!("the sign-in to `{}` has failed: {why}", self.whose.name);
+    }
+
+    /// Looks where the user signs in, for what the server wanted last.
+    pub(super) async fn begin_sign_in(&self) -> Result<SigningIn, SignInError> {
+        let store = self.store.clone()?;
+        store.try_out()?;
+        let (challenge, before) = {
+            let state = self.state.borrow();
+            (state.challenge.clone(), state.kept.as_ref().map(|kept| kept.sign_in.clone()))
+        };
+        let Whose { server, settings, name, .. } = &self.whose;
+        let asked = Probed { was_refused: true, challenge };
+        let note = |text: String| tracing::info!("{text}");
+        let looked =
+            SigningIn::look(server, settings.clone(), store, &asked, before.as_ref(), note).await?;
+        looked.ok_or_else(|| SignInError::NotAsked { name: name.clone() })
     }
 
     /// Calls this when there is a sign-in that was missing.
@@ -142,7 +198,7 @@ impl Credential {
     }
 
     /// Looks at the file, or at the folder if there is none: one look, if nothing has changed.
-    fn look(&self, is_now: bool) {
+    pub(super) fn look(&self, is_now: bool) {
         let Ok(store) = &self.store else { return };
         let now = Instant::now();
         let last = self.looked.get();
@@ -329,6 +385,7 @@ impl Credential {
         token: Option<&Hidden>,
         head: &ResponseHead,
     ) -> Result<bool, Failure> {
+        self.state.borrow_mut().challenge = Challenge::of(head);
         // Another request, or another process, may have got a token meanwhile.
         self.look(true);
         let kept = self.state.borrow().kept.clone();
@@ -394,7 +451,10 @@ impl Credential {
             return Err(self.told().forbidden(&scope));
         }
         self.remember_wanted(&kept, &lacking).await;
-        self.state.borrow_mut().is_wanted = true;
+        let mut state = self.state.borrow_mut();
+        state.is_wanted = true;
+        state.challenge = Some(challenge.clone());
+        drop(state);
         Err(self.told().wants(&scope))
     }
 
@@ -423,7 +483,7 @@ impl Credential {
         if let Some(why) = self.state.borrow().pause.holds(Instant::now()) {
             return Err(self.told().unreachable(why));
         }
-        let fetcher = Fetcher::of_server(server, &settings.issuers);
+        let fetcher = Fetcher::of_server(server, &settings.issuers).believing(settings.ca.as_ref());
         let found = discover(&fetcher, server, challenge, true, &settings.issuers, |_| {}).await;
         let place = match found {
             Ok(Some(place)) => place,

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::time::timeout;
 use toolbus_proto::http::resolve;
 use toolbus_proto::oauth::web::{NotAllowed, WebUrl, is_inside};
 
+use super::cores;
 use crate::causes::causes;
 use crate::transport::http::{
     Body, BodyError, CallError, Client, HeaderValue, Method, Origin, Request, Response, Timeouts,
@@ -42,6 +44,8 @@ pub struct Fetcher {
     trusted: Vec<String>,
     /// Is the server itself on this machine or in its network? Found out when it matters.
     is_server_inside: Rc<Cell<Option<bool>>>,
+    /// The authority that vouches for the server, and may for where one signs in.
+    ca: Option<PathBuf>,
 }
 
 /// What was answered.
@@ -69,7 +73,7 @@ pub struct Posted {
 impl Fetcher {
     /// On behalf of the config: what it names may be in our own network.
     pub fn of_config() -> Fetcher {
-        Fetcher { server: None, trusted: Vec::new(), is_server_inside: Rc::default() }
+        Fetcher { server: None, trusted: Vec::new(), is_server_inside: Rc::default(), ca: None }
     }
 
     /// On behalf of a server. The hosts of `issuers` are named by the config.
@@ -79,7 +83,15 @@ impl Fetcher {
             server: Some((server.host.clone(), server.port)),
             trusted: issuers.iter().filter_map(host).collect(),
             is_server_inside: Rc::default(),
+            ca: None,
         }
+    }
+
+    /// The same, where the config names an authority for the server. A sign-in server elsewhere may be
+    /// vouched for by it or by the public ones.
+    #[must_use]
+    pub fn believing(self, ca: Option<&PathBuf>) -> Fetcher {
+        Fetcher { ca: ca.cloned(), ..self }
     }
 
     /// Gets a document, at most one as large as documents may be.
@@ -107,6 +119,8 @@ impl Fetcher {
         posted: &Posted,
         bytes_max: usize,
     ) -> Result<Fetched, FetchError> {
+        // What is posted is a secret, and so is what is answered.
+        cores::hold_tokens();
         let at = WebUrl::allowed(url)?;
         let (status, fetched) = self.exchange(url, &at, Some(posted), bytes_max).await?;
         match (300..400).contains(&status) {
@@ -123,12 +137,12 @@ impl Fetcher {
         bytes_max: usize,
     ) -> Result<(u16, Exchanged), FetchError> {
         let asked = async {
-            match self.ask(url, at, posted, self.may_go_inside(at)).await {
+            match self.ask_believed(url, at, posted, self.may_go_inside(at)).await {
                 Err(FetchError::Call { source, .. })
                     if matches!(*source, CallError::Connect(ConnectError::Inside { .. })) =>
                 {
                     match self.is_inside_itself().await {
-                        true => self.ask(url, at, posted, true).await,
+                        true => self.ask_believed(url, at, posted, true).await,
                         false => Err(FetchError::Inside { url: url.to_owned() }),
                     }
                 }
@@ -148,12 +162,36 @@ impl Fetcher {
         answer.await.map_err(too_late)?
     }
 
+    /// Asks by the authority of the config; a server elsewhere that this does not vouch for by the
+    /// public ones, for nothing has been said to it yet.
+    async fn ask_believed(
+        &self,
+        url: &str,
+        at: &WebUrl,
+        posted: Option<&Posted>,
+        may_go_inside: bool,
+    ) -> Result<Response<Body>, FetchError> {
+        let ca = self.ca.as_deref().filter(|_| at.is_secure);
+        let is_server = self.server.as_ref().is_some_and(|(host, _)| *host == at.host);
+        match self.ask(url, at, posted, may_go_inside, ca).await {
+            Err(FetchError::Call { source, .. })
+                if ca.is_some()
+                    && !is_server
+                    && matches!(*source, CallError::Connect(ref why) if !is_inside_error(why)) =>
+            {
+                self.ask(url, at, posted, may_go_inside, None).await
+            }
+            asked => asked,
+        }
+    }
+
     async fn ask(
         &self,
         url: &str,
         at: &WebUrl,
         posted: Option<&Posted>,
         may_go_inside: bool,
+        ca: Option<&Path>,
     ) -> Result<Response<Body>, FetchError> {
         let no_url = || FetchError::NotAllowed(NotAllowed::NoUrl { url: url.to_owned() });
         let mut request = Request::new(posted.map(|it| it.body.clone()).unwrap_or_default().into());
@@ -171,7 +209,7 @@ impl Fetcher {
             *request.method_mut() = Method::POST;
         }
         let vet = Rc::new(move |address: IpAddr| may_go_inside || !is_inside(address));
-        let client = Client::vetted(origin(at)?, vet, KEPT);
+        let client = Client::vetted(origin(at, ca)?, vet, KEPT);
         let timeouts = Timeouts { connect: PATIENCE, head: None };
         let failed = |source| FetchError::Call { url: url.to_owned(), source: Box::new(source) };
         client.ask(request, timeouts).await.map_err(failed)
@@ -243,12 +281,16 @@ fn max_age(field: &str) -> Option<Duration> {
     Some(Duration::from_secs(age?.1.trim_matches('"').parse().ok()?))
 }
 
+fn is_inside_error(why: &ConnectError) -> bool {
+    matches!(why, ConnectError::Inside { .. })
+}
+
 #[cfg(feature = "tls")]
-fn origin(at: &WebUrl) -> Result<Origin, FetchError> {
+fn origin(at: &WebUrl, ca: Option<&Path>) -> Result<Origin, FetchError> {
     use crate::transport::tls::{ClientTls, Inside};
     let tls = match at.is_secure {
         true => {
-            let tls = ClientTls::load(None, None, Inside::Http);
+            let tls = ClientTls::load(ca, None, Inside::Http);
             Some(tls.map_err(|error| FetchError::Tls { why: error.to_string() })?)
         }
         false => None,
@@ -257,7 +299,7 @@ fn origin(at: &WebUrl) -> Result<Origin, FetchError> {
 }
 
 #[cfg(not(feature = "tls"))]
-fn origin(at: &WebUrl) -> Result<Origin, FetchError> {
+fn origin(at: &WebUrl, _: Option<&Path>) -> Result<Origin, FetchError> {
     match at.is_secure {
         true => Err(FetchError::Tls { why: "it was built without TLS".into() }),
         false => Ok(Origin { host: at.host.clone(), port: at.port }),

@@ -1,4 +1,4 @@
-//! UnderWay an issuer about a token (RFC 7662), for fronts that check no signatures.
+//! Asks an issuer about a token (RFC 7662), for fronts that check no signatures.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -18,6 +18,7 @@ use toolbus_proto::oauth::claims::{ClaimRules, Claims, TokenFault, is_of};
 use toolbus_proto::oauth::front::{ProtectedFront, ShownToken, no_caller, unavailable};
 use toolbus_proto::oauth::jwt::Jwt;
 
+use super::cores;
 use super::counts::TokenCounts;
 use super::introspect::Introspector;
 use super::keys::Keys;
@@ -60,6 +61,7 @@ enum Vouchers {
 impl TokenJudge {
     /// For the front that listens at this URL. Keys are got at once, while nobody waits.
     pub(crate) fn new(asked: Rc<AskedTokens>, url: &str, path: &str) -> TokenJudge {
+        cores::hold_tokens();
         let counts = TokenCounts::of(&asked.front);
         let terms = Rc::new(TokenTerms::new(asked, url, path));
         terms.prepare();

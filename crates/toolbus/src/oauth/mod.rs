@@ -5,6 +5,7 @@
 
 pub mod callback;
 pub mod config;
+mod cores;
 mod counts;
 pub mod credential;
 mod discover;
@@ -12,6 +13,7 @@ pub mod fetch;
 mod introspect;
 mod judge;
 mod keys;
+pub(crate) mod offer;
 pub mod renewal;
 pub mod sign_in;
 pub mod store;
@@ -19,6 +21,7 @@ pub mod tokens;
 mod told;
 mod verdicts;
 
+pub use cores::leave_no_core_with_tokens;
 pub(crate) use counts::TokenCounts;
 pub use discover::{NotDiscovered, discover};
 pub(crate) use judge::TokenJudge;

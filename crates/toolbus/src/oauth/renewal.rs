@@ -266,7 +266,8 @@ async fn ask(
     let fetcher = match settings.issuers.is_empty() {
         true => Fetcher::of_server(&server, &[]),
         false => Fetcher::of_server(&server, &trusted),
-    };
+    }
+    .believing(settings.ca.as_ref());
     let signs = settings.private_key.as_ref().map(|key| Signs {
         key,
         key_id: settings.key_id.as_deref(),

@@ -64,7 +64,7 @@ impl SigningIn {
         before: Option<&SignIn>,
         note: impl Fn(String),
     ) -> Result<Option<SigningIn>, SignInError> {
-        let fetcher = Fetcher::of_server(server, &settings.issuers);
+        let fetcher = Fetcher::of_server(server, &settings.issuers).believing(settings.ca.as_ref());
         let Probed { was_refused, challenge } = asked;
         let challenge = challenge.as_ref();
         let found =
@@ -134,7 +134,9 @@ impl SigningIn {
                     Ok(bound) => Ok((identity, Door::of(bound))),
                     Err(taken) => match &self.place.server.registration_endpoint {
                         // One of our own is registered with another port.
-                        Some(endpoint) if wanted.is_none() => self.register(endpoint).await,
+                        Some(endpoint) if wanted.is_none() => {
+                            self.register(endpoint, without_port).await
+                        }
                         _ if without_port => Ok((identity.clone(), Door::closed(&identity))),
                         _ => Err(taken.into()),
                     },
@@ -144,7 +146,7 @@ impl SigningIn {
                 let door = self.door(without_port).await?;
                 Ok((identity, door))
             }
-            Whoever::Register { endpoint } => self.register(&endpoint).await,
+            Whoever::Register { endpoint } => self.register(&endpoint, without_port).await,
             Whoever::Ask => Err(SignInError::NoClientId { issuer: issuer.to_owned() }),
         }
     }
@@ -169,12 +171,15 @@ impl SigningIn {
         }
     }
 
-    async fn register(&self, endpoint: &str) -> Result<(ClientIdentity, Door), SignInError> {
-        let mut wanted = self.settings.redirect.clone().unwrap_or_default();
-        let mut bound = bind(&wanted).await?;
+    async fn register(
+        &self,
+        endpoint: &str,
+        without_port: bool,
+    ) -> Result<(ClientIdentity, Door), SignInError> {
+        let mut door = self.door(without_port).await?;
         loop {
             let server = &self.place.server;
-            let redirect_uri = bound.redirect.url();
+            let redirect_uri = door.redirect.url();
             let posted = Posted {
                 content_type: "application/json",
                 body: identity::registration(server, &redirect_uri),
@@ -187,13 +192,12 @@ impl SigningIn {
                     let secret = registration.identity.secret.iter();
                     secret.for_each(|secret| secrets::hide(secret.reveal()));
                     self.store.save_registration(&registration)?;
-                    return Ok((registration.identity, Door::of(bound)));
+                    return Ok((registration.identity, door));
                 }
                 Err(RegistrationError::Refused { error, .. })
-                    if error == "invalid_redirect_uri" && wanted.host == "localhost" =>
+                    if error == "invalid_redirect_uri" && door.redirect.host == "localhost" =>
                 {
-                    wanted = Redirect { host: "127.0.0.1".into(), ..bound.redirect.clone() };
-                    bound.redirect = wanted.clone();
+                    door = door.at("127.0.0.1");
                 }
                 Err(why) => return Err(why.into()),
             }
@@ -366,6 +370,15 @@ impl Door {
         Door { redirect: bound.redirect.clone(), bound: Some(bound) }
     }
 
+    /// The same by another name of this machine.
+    fn at(mut self, host: &str) -> Door {
+        self.redirect.host = host.to_owned();
+        if let Some(bound) = &mut self.bound {
+            bound.redirect.host = host.to_owned();
+        }
+        self
+    }
+
     /// Another program has the port: what the user pastes is all there is.
     fn closed(identity: &ClientIdentity) -> Door {
         let redirect = identity.redirect_uri.as_deref().and_then(Redirect::parse);
@@ -452,7 +465,7 @@ pub async fn revoke(
     kept.identity.show(&mut form, &kept.issuer, signs).map_err(|why| why.to_string())?;
     form.authorization.iter().for_each(|value| secrets::hide(value.reveal()));
     let server = WebUrl::parse(&kept.server).ok_or("the server has no URL")?;
-    let fetcher = Fetcher::of_server(&server, &settings.issuers);
+    let fetcher = Fetcher::of_server(&server, &settings.issuers).believing(settings.ca.as_ref());
     let posted = Posted {
         content_type: "application/x-www-form-urlencoded",
         body: form.body(),
@@ -509,6 +522,10 @@ pub enum SignInError {
     ClientOfOther { client: String, belongs: String, named: String },
     #[error("the sign-in server at {issuer} takes no registration: a client id is needed")]
     NoClientId { issuer: String },
+    #[error("`{name}` asks for no sign-in")]
+    NotAsked { name: String },
+    #[error("the sign-in was broken off")]
+    Abandoned,
 }
 
 impl SignInError {
@@ -519,7 +536,10 @@ impl SignInError {
             None => Blame::Unusable,
         };
         match self {
-            SignInError::Store(_) | SignInError::Port(_) => Blame::Refused,
+            SignInError::Store(_)
+            | SignInError::Port(_)
+            | SignInError::NotAsked { .. }
+            | SignInError::Abandoned => Blame::Refused,
             SignInError::Return(BadReturn::Refused { .. })
             | SignInError::Registration(RegistrationError::Refused { .. }) => Blame::Refused,
             SignInError::Answer(why) | SignInError::ClientForgotten { why } => of_answer(why),

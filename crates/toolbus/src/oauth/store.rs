@@ -15,6 +15,7 @@ use toolbus_proto::oauth::identity::Registration;
 use toolbus_proto::oauth::metadata::is_same_issuer;
 use toolbus_proto::oauth::stored::{Damaged, SignIn};
 
+use super::cores;
 use crate::chance;
 use crate::secrets;
 
@@ -275,6 +276,7 @@ fn read_sign_in(path: &Path) -> Result<Option<KeptSignIn>, StoreError> {
     };
     let sign_in = SignIn::read(&text);
     let sign_in = sign_in.map_err(|why| StoreError::Damaged { path: path.to_owned(), why })?;
+    cores::hold_tokens();
     sign_in.secrets().for_each(|secret| secrets::hide(secret.reveal()));
     Ok(Some(KeptSignIn { sign_in, path: path.to_owned(), seen }))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use toolbus_proto::caller::CallerName;
 use toolbus_proto::oauth::claims::WantedClaims;
-use toolbus_proto::oauth::front::scopes_needed;
+use toolbus_proto::oauth::front::{scopes_needed, scopes_needed_by_any};
 use toolbus_proto::oauth::keyset::{Algorithm, KEY_SET_BYTES_MAX, KeySet};
 use toolbus_proto::oauth::web::WebUrl;
 
@@ -194,6 +194,11 @@ impl FrontOauth {
             true => None,
             false => scopes_needed(&self.scopes, &self.scopes_for, back, tool),
         }
+    }
+
+    /// The same of a call that may reach any tool of this back.
+    pub(crate) fn needed_by_any(&self, back: &str) -> Option<Vec<String>> {
+        scopes_needed_by_any(&self.scopes, &self.scopes_for, back)
     }
 }
 

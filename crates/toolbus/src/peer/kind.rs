@@ -101,6 +101,11 @@ pub trait PeerKind: Sync {
         &[]
     }
 
+    /// Which tool of its back a call of such a tool reaches, as far as its arguments tell.
+    fn reached_by(&self, _generic: &str, _args: &Json) -> Option<String> {
+        None
+    }
+
     /// May a peer that lists these be called by more, or be listed without having been asked? Then
     /// it decides about a tool that is not listed.
     fn may_have_more(&self, listed: &[ToolSpec]) -> bool {

@@ -75,7 +75,7 @@ pub(super) fn unlinked(client: &Linkable, name: &str, text: &str) -> Result<Stri
         }
         LinkFormat::Toml { family } => {
             let tables = Tables::read(text).map_err(|why| told_of_toml(why, family))?;
-            Ok(tables.without(family, name))
+            Ok(tables.without_alone(family, name))
         }
     }
 }

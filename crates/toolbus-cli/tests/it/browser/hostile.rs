@@ -7,8 +7,9 @@ use std::thread;
 use serde_json::json;
 use toolbus_testkit::browser::Browser;
 use toolbus_testkit::port::stop_listening;
+use toolbus_testkit::scratch::Scratch;
 
-use super::{Shown, TCP, admin, offering};
+use super::{SERVER, Shown, TCP, admin, offering, python_that};
 
 /// Would each show up as something else than itself, if it were taken for more than text.
 const MARKUP: [&str; 8] = [
@@ -98,6 +99,51 @@ fn markup_of_tools_is_shown_as_it_is() {
     assert_is_text(&shown);
 }
 
+/// What a server says while it works, and as it dies.
+#[test]
+fn markup_in_progress_questions_and_last_words_is_text() {
+    let scratch = Scratch::new();
+    let tools = json!([{"name":"tool","inputSchema":{"type":"object","properties":{}}}]);
+    let does = format!("MARKUP = json.loads({})\n{DOES}", json!(json!(MARKUP).to_string()));
+    let does = [&does, SERVER].concat();
+    let Some(back) = python_that(&scratch, "evil", &tools, &does) else { return };
+    let Some(shown) = Shown::of(&format!("{back}{TCP}{}", admin("page = \"call\"")), 1) else {
+        return;
+    };
+    let tab = &shown.tab;
+    shown.go("view=tools&tool=evil.tool");
+    tab.click("[data-action=call]");
+    shown.until_says("form[data-ask] .question", "<script>hacked=1</script>");
+    shown.until_says("form[data-ask] .field .about", "<img src=x onerror=hacked=1>");
+    shown.until_says("[data-output] [data-event=progress]", "<svg onload=hacked=1>");
+    assert_is_text(&shown);
+    // The values of a select are what is answered.
+    let values = "[...document.querySelector('form[data-ask] select').options].map(one => JSON.parse(one.value))";
+    assert_eq!(tab.get(values), json!(MARKUP));
+    tab.click("form[data-ask] [data-action=accept]");
+    shown.until_there("[data-output][data-outcome=gone]");
+    assert_is_text(&shown);
+    shown.go("view=calls&call=1");
+    shown.until_says("[data-detail] [data-event=ask]", "</style><style>");
+    shown.until_says("[data-detail] [data-event=progress]", "<svg onload=hacked=1>");
+    assert_is_text(&shown);
+    shown.go("view=overview");
+    shown.until_says("[data-back=evil] [data-part=stderr]", "<script>hacked=1</script>");
+    shown.until_says("[data-back=evil] [data-part=stderr]", "\\u202e\\u200b\\ufeff");
+    assert_is_text(&shown);
+}
+
+const DOES: &str = r#"
+def call(params):
+    everything = "\n".join(MARKUP)
+    print(everything, file=sys.stderr, flush=True)
+    token = params["_meta"]["progressToken"]
+    say({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1, "message": everything}})
+    ask({"message": everything, "requestedSchema": {"type": "object", "required": ["one"],
+        "properties": {"one": {"type": "string", "title": everything, "description": everything, "enum": MARKUP}}}})
+    sys.exit(1)
+"#;
+
 /// The browser itself keeps strings from becoming markup, whatever a mistake of ours would do.
 #[test]
 fn the_page_could_not_make_markup_if_it_would() {
@@ -171,12 +217,19 @@ fn pages_of_others_get_nothing() {
     ));
     assert_eq!(streamed, "refused");
     // A frame shows nothing of it, a form calls nothing.
-    tab.run(&format!("const frame = document.createElement('iframe'); frame.name = 'f'; frame.src = '{url}/'; document.body.append(frame)"));
-    tab.until("(() => { try { return frames[0].location.href === 'x' } catch { return true } })()");
-    tab.run(&format!(
-        "const form = document.createElement('form'); form.method = 'post'; form.enctype = 'text/plain'; form.target = 'f'; \
+    tab.get(&format!(
+        "new Promise(done => {{ const frame = document.createElement('iframe'); frame.name = 'f'; \
+         frame.onload = () => done(true); frame.src = '{url}/'; document.body.append(frame) }})"
+    ));
+    let is_foreign =
+        "(() => { try { return frames[0].location.href === 'x' } catch { return true } })()";
+    tab.until(is_foreign);
+    // What it was answered is there when the frame has loaded it.
+    tab.get(&format!(
+        "new Promise(done => {{ document.querySelector('iframe').onload = () => done(true); \
+         const form = document.createElement('form'); form.method = 'post'; form.enctype = 'text/plain'; form.target = 'f'; \
          form.action = '{url}/api/call'; const field = document.createElement('input'); field.name = '{{\"tool\":\"try.add\",\"x\":\"'; \
-         field.value = '\"}}'; form.append(field); document.body.append(form); form.submit()"
+         field.value = '\"}}'; form.append(field); document.body.append(form); form.submit() }})"
     ));
     // A link may lead to it, as from a chat.
     assert_eq!(shown.call("try.upper", &json!({"text":"x"}))["n"], 1);

@@ -6,8 +6,10 @@
 mod calls;
 mod forms;
 mod hostile;
+mod journal;
 mod link;
 mod looks;
+mod other_engine;
 mod overview;
 mod pictures;
 mod tools;
@@ -69,8 +71,13 @@ impl Shown {
 
     /// A config, shown once the page is live; nothing without a browser.
     pub(super) fn of(config: &str, fronts: usize) -> Option<Shown> {
+        Shown::served(Config::of(config), fronts)
+    }
+
+    /// The same of a config that is there.
+    pub(super) fn served(config: Config, fronts: usize) -> Option<Shown> {
         let browser = Browser::shared()?;
-        let (config, state) = (Config::of(config), Scratch::new());
+        let state = Scratch::new();
         let server = serve(&config, &state, fronts);
         let shown = Shown { config, state, server, tab: browser.tab() };
         shown.tab.open(&shown.address());
@@ -125,10 +132,11 @@ impl Shown {
     }
 }
 
-/// A back of MCP that is given its time to say which generation it is of: a browser leaves others
-/// little.
+/// A back of MCP that is given its time to say which generation it is of, and what it has: a browser
+/// leaves others little.
 pub(super) fn patient(back: &str) -> String {
-    format!("{back}probe_timeout = \"{}s\"\n", PATIENCE.as_secs())
+    let seconds = PATIENCE.as_secs();
+    format!("{back}probe_timeout = \"{seconds}s\"\nstart_timeout = \"{seconds}s\"\n")
 }
 
 /// A back that offers tools and answers each call the same, as an MCP server.
@@ -143,37 +151,59 @@ pub(super) fn offering(name: &str, tools: &Value, result: &Value) -> String {
 /// A back of many tools, more than the words of a command may have: a script has them. A call of
 /// it asks a question, and answers what it was answered.
 pub(super) fn python(scratch: &Scratch, name: &str, tools: &Value) -> Option<String> {
+    python_that(scratch, name, tools, &[ANSWERS, SERVER].concat())
+}
+
+/// The same, of which a call does what a function `call` says; what it says has to be an answer.
+pub(super) fn python_that(
+    scratch: &Scratch,
+    name: &str,
+    tools: &Value,
+    does: &str,
+) -> Option<String> {
     if !is_there(&["python3", "--version"]) {
         return None;
     }
     let tools = json!(tools.to_string());
     let text =
-        format!("#!/usr/bin/env python3\nimport json, sys\nTOOLS = json.loads({tools})\n{SERVER}");
+        format!("#!/usr/bin/env python3\nimport json, sys\nTOOLS = json.loads({tools})\n{does}");
     let script = scratch.program("server.py", &text);
     Some(patient(&crate::serve::back(name, &format!("mcp+stdio:{script}"))))
 }
 
-const SERVER: &str = r#"
+/// What a call of [`python`] does.
+const ANSWERS: &str = r#"
 QUESTION = {"message": "Which <b>city</b>?", "requestedSchema": {"type": "object", "required": ["city"],
     "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 3}}}}
 
+def call(params):
+    answer = ask(QUESTION)
+    return {"content": [{"type": "text", "text": json.dumps(answer)}]}
+"#;
+
+pub(super) const SERVER: &str = r#"
 def say(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+def ask(question):
+    say({"id": "q", "method": "elicitation/create", "params": question})
+    answer = {}
+    while answer.get("id") != "q":
+        answer = json.loads(sys.stdin.readline())
+    return answer["result"]
 
 for line in sys.stdin:
     asked = json.loads(line)
     if "id" not in asked:
         continue
     if asked["method"] == "initialize":
-        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "logging": {}}, "serverInfo": {"name": "s", "version": "1"}}
     elif asked["method"] == "tools/list":
         result = {"tools": TOOLS}
     elif asked["method"] == "tools/call":
-        say({"id": "q", "method": "elicitation/create", "params": QUESTION})
-        answer = json.loads(sys.stdin.readline())
-        while answer.get("id") != "q":
-            answer = json.loads(sys.stdin.readline())
-        result = {"content": [{"type": "text", "text": json.dumps(answer["result"])}]}
+        result = call(asked["params"])
+    elif asked["method"] == "logging/setLevel":
+        result = {}
     else:
         say({"id": asked["id"], "error": {"code": -32601, "message": "no"}})
         continue

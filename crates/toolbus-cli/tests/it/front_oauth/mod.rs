@@ -5,6 +5,7 @@ mod callers;
 mod config;
 mod issuer;
 mod keys;
+mod scopes;
 mod sessions;
 
 use serde_json::{Value, json};

@@ -4,10 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use expect_test::{Expect, expect};
+use rustix::process::Signal;
+use toolbus_testkit::patience::eventually;
 use toolbus_testkit::scratch::Scratch;
 
 use super::Talking;
+use crate::listening::Server;
 use crate::page::{Page, check};
+use crate::serve::{BUILTIN, Config};
 
 /// Runs `toolbus certs` on this folder and compares, whatever day it is.
 #[track_caller]
@@ -228,4 +232,61 @@ fn names_become_files_and_must_be_fit_for_that() {
             exit 2
         "#]],
     );
+}
+
+/// A front of `toolbus serve` that shows a certificate of this folder, and its address.
+fn served(certs: &str) -> (Config, Server, String) {
+    let serve = format!("orchestra+quic://127.0.0.1:0?certs={certs}&id=tools");
+    let config = Config::of(&format!("{BUILTIN}[front.hub]\nserve = \"{serve}\"\n"));
+    let server = Server::start(&["serve", "-v", "--config", &config.path()], 1);
+    let address = format!("{}?certs={certs}", server.url());
+    (config, server, address)
+}
+
+fn renew_all(certs: &str) {
+    let page = Page::of(&["certs", "renew", "--ca", "--certs-dir", certs]).run();
+    assert_eq!(page.status.code(), Some(0), "{page}");
+}
+
+fn is_answered(address: &str) -> bool {
+    let page = Page::of(&["call", "-q", address, "try.upper", "text=hello"]).run();
+    page.stdout.contains("HELLO")
+}
+
+fn told_of_certificate(server: &Server) -> String {
+    let mut lines = std::iter::repeat_with(|| server.hear());
+    lines.find(|line| line.contains("certificate")).expect("it goes on until it is said")
+}
+
+#[test]
+fn a_signal_has_the_certificate_of_a_front_read_again() {
+    let scratch = Scratch::new();
+    let certs = scratch.file("certs");
+    let (_config, server, address) = served(&certs);
+    renew_all(&certs);
+    server.signal(Signal::HUP);
+    let told = told_of_certificate(&server);
+    assert!(told.starts_with("info: front.hub: new certificate, until 20"), "{told}");
+    assert!(is_answered(&address));
+    fs::write(scratch.file("certs/ca.crt"), "no certificate at all").unwrap();
+    server.signal(Signal::HUP);
+    assert_eq!(
+        told_of_certificate(&server),
+        format!(
+            "warning: front.hub: the certificate in `{certs}/tools.crt` cannot be used; the old one stays"
+        )
+    );
+    server.signal(Signal::TERM);
+    assert!(server.end().ends_with("exit 0\n"));
+}
+
+#[test]
+fn a_new_certificate_of_a_front_is_shown_without_a_signal() {
+    let scratch = Scratch::new();
+    let certs = scratch.file("certs");
+    let (_config, _server, address) = served(&certs);
+    assert!(is_answered(&address));
+    renew_all(&certs);
+    // Files are looked at once a second at most.
+    eventually("the new one is shown", || is_answered(&address));
 }

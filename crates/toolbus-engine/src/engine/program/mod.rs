@@ -108,7 +108,11 @@ impl<C: Calling + Channel + 'static> Child<C> {
     pub fn start(&self, call: Call, down: ReplyTo) -> RunningCall {
         let account = &self.inner.account;
         if account.is_full() {
-            let _ = down.send(Down::Done(Err(account.refusal())));
+            let refusal = match self.is_starting() {
+                true => account.waiting_refusal(),
+                false => account.refusal(),
+            };
+            let _ = down.send(Down::Done(Err(refusal)));
             return RunningCall::ended();
         }
         let ticket = self.inner.calls.insert(down);

@@ -25,7 +25,7 @@ use crate::causes::causes;
 use crate::time::rfc3339;
 
 /// However many clients come, files are looked at no more often.
-const LOOKED_EVERY: Duration = Duration::from_secs(1);
+pub const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
 /// What a serving end needs. Cheap to clone; all clones show the same certificate.
 #[derive(Clone)]
@@ -57,13 +57,13 @@ struct InForce {
     acceptor: TlsAcceptor,
     certificate: CertificateDer<'static>,
     /// What the files looked like when they were last read, whatever came of it.
-    read: Vec<Option<Look>>,
+    read: Vec<Option<FileLook>>,
     looked_at: Instant,
 }
 
-/// What a file looks like from outside.
+/// What a file looks like from outside: one that was written has another look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Look {
+pub struct FileLook {
     modified: (i64, i64),
     bytes: u64,
     file: u64,
@@ -197,8 +197,8 @@ impl Identified {
     }
 
     fn tell_of_new(&self) {
-        let until = ends(&self.state.borrow().certificate);
-        let until = until.map(|until| format!(", until {}", day(until))).unwrap_or_default();
+        let until = last_day(&self.state.borrow().certificate);
+        let until = until.map(|day| format!(", until {day}")).unwrap_or_default();
         tracing::info!("{}new certificate{until}", self.prefix());
     }
 
@@ -209,9 +209,9 @@ impl Identified {
 }
 
 impl ServerFiles {
-    fn looks(&self) -> Vec<Option<Look>> {
+    fn looks(&self) -> Vec<Option<FileLook>> {
         let paths = [&self.cert, &self.key].into_iter().chain(&self.client_ca);
-        paths.map(|path| Look::at(&self.folder.join(path))).collect()
+        paths.map(|path| FileLook::at(&self.folder.join(path))).collect()
     }
 
     fn read(&self, inside: Inside) -> Result<(TlsAcceptor, CertificateDer<'static>), TlsError> {
@@ -239,12 +239,18 @@ impl ServerFiles {
     }
 }
 
-impl Look {
-    fn at(path: &Path) -> Option<Look> {
+impl FileLook {
+    /// That of the file at this path, if there is one.
+    pub fn at(path: &Path) -> Option<FileLook> {
         let there = fs::metadata(path).ok()?;
         let modified = (there.mtime(), there.mtime_nsec());
-        Some(Look { modified, bytes: there.size(), file: there.ino() })
+        Some(FileLook { modified, bytes: there.size(), file: there.ino() })
     }
+}
+
+/// The day on which a certificate ends, as `2027-01-01`, if it can be read.
+pub fn last_day(certificate: &CertificateDer<'_>) -> Option<String> {
+    ends(certificate).map(day)
 }
 
 /// When a certificate ends, if it can be read.

@@ -23,6 +23,8 @@ mod sending;
 mod settings;
 mod tasks;
 
+pub mod offers;
+
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 

@@ -15,12 +15,13 @@ use super::entry::{self, json_text};
 use super::routing::{self, Subject};
 use super::{Job, Purpose, Several, SeveralNotice, meta_of, on_behalf, params_of, unknown_method};
 use crate::channel::{Down, Ticket};
+use crate::counted::Counted;
 use crate::json::{Json, edit};
 use crate::mcp::calling::era_of;
 use crate::mcp::translate::{Blocks, refusal};
 use crate::mcp::wire::{Era, INVALID_PARAMS, Refusal, Revision, SUBSCRIPTION_KEY, put_member};
 use crate::tool::{Call, Failure, FailureKind, Outcome, Part, ToolName, What};
-use crate::view::{Changed, Names, Rule, filled_in};
+use crate::view::{Changed, Names, Rule, filled_in, room_for_fixed};
 
 /// How many pages of a list are read, and how many entries.
 const PAGES_MAX: usize = 100;
@@ -114,13 +115,15 @@ pub(super) struct Lone {
     /// Those that calls of these clients began, the oldest first.
     tasks: VecDeque<String>,
     /// Which changes of lists were told to whom.
-    told: HashMap<Ticket, [u64; 4]>,
+    told: Counted<Ticket, [u64; 4]>,
 }
 
 #[derive(Debug)]
 struct Tool {
-    /// What the server calls it, if that is something else.
-    own: Option<String>,
+    /// What the server calls it.
+    own: ToolName,
+    /// The same as JSON, if that is something else than clients call it.
+    renamed: Option<String>,
     rule: Option<Arc<Rule>>,
 }
 
@@ -187,7 +190,10 @@ impl Several {
         if self.shown.is_as_it_is() {
             return self.pass(front, 0, call);
         }
-        if let Some(refusal) = self.refusal_alone(&call, method) {
+        // Of a tool nothing matters but its name.
+        if method != "tools/call"
+            && let Some(refusal) = self.refusal_alone(&call, method)
+        {
             return self.refuse(front, &refusal);
         }
         let sought = self.shown.selection.as_ref().and_then(|_| sought(&call, method));
@@ -210,6 +216,44 @@ impl Several {
             },
         };
         self.pass_shown(front, call, edit);
+    }
+
+    /// What is changed about this call, if it is of a tool of the only server that is known to be
+    /// shown, and nothing is wrong with it: then only its way there is another, and it need not be
+    /// remembered here. What the server answers is shown as it is, but for
+    /// [tasks](Several::tells_of_tasks).
+    pub fn changed_call(&self, call: &Call) -> Option<Changed> {
+        let What::Native { method, .. } = &call.what else { return None };
+        let [super::Back { peer: super::Peer { speaks_mcp: true, .. }, .. }] =
+            self.backs.as_slice()
+        else {
+            return None;
+        };
+        if self.shown.lists_tools || method != "tools/call" {
+            return None;
+        }
+        let params = params_of(call);
+        let name = edit::text(params, "name")?;
+        if self.shown.selection.is_none() {
+            return Some(Changed { own: ToolName::new(&*name), params: Ok(None) });
+        }
+        let Tool { own, renamed, rule } = self.lone.tools.get(&*name)?;
+        let rule = rule.as_ref().filter(|rule| !rule.fixed.is_empty());
+        let params = sent(params, &name, renamed.as_deref(), rule.map(|rule| &**rule));
+        let params = Ok(params.ok()?);
+        Some(Changed { own: own.clone(), params })
+    }
+
+    /// Are tasks that calls have become known to those alone who began them?
+    pub fn tells_of_tasks(&self) -> bool {
+        self.shown.is_closed
+    }
+
+    /// The server has answered a [changed call](Several::changed_call).
+    pub fn answered(&mut self, result: &[u8]) {
+        if let Ok(result) = str::from_utf8(result) {
+            self.remember_task(result);
+        }
     }
 
     fn pass_shown(&mut self, front: Ticket, call: Call, edit: Edit) -> Ticket {
@@ -261,11 +305,10 @@ impl Several {
 
     /// Looks for the name of a call in the lists, which are read first if they were not.
     fn seek(&mut self, now: Instant, front: Ticket, call: Call, list: List, name: String) {
-        let is_there = self.lone.has(list, &name);
-        let known = &mut self.lone.lists[list as usize];
-        if is_there {
+        if self.lone.has(list, &name) {
             return self.send_found(front, call, list, &name);
         }
+        let known = &mut self.lone.lists[list as usize];
         if let Some(reading) = &mut known.reading {
             reading.waiting.push(front);
         } else if known.read_at.is_some_and(|at| now < at + AGAIN) {
@@ -323,13 +366,13 @@ impl Several {
     /// The server is asked, in its own words.
     fn send_found(&mut self, front: Ticket, call: Call, list: List, name: &str) {
         let tool = self.lone.tools.get(name).filter(|_| list == List::Tools);
-        let Some(Tool { own, rule }) = tool else {
+        let Some(Tool { own, renamed, rule }) = tool else {
             self.pass_shown(front, call, Edit::Other);
             return;
         };
         let rule = rule.as_ref().filter(|rule| !rule.fixed.is_empty());
-        let params = sent(params_of(&call), name, own.as_deref(), rule.map(|rule| &**rule));
-        let own = own.as_deref().unwrap_or(name).to_owned();
+        let params = sent(params_of(&call), name, renamed.as_deref(), rule.map(|rule| &**rule));
+        let own = own.clone();
         let edit = match &params {
             Ok(_) => Edit::Call,
             Err(_) => Edit::Refused { call: Arc::new(call.clone()), name: name.to_owned() },
@@ -593,16 +636,16 @@ impl Several {
                     }
                     // On a page of its own it gives way to what is known to have the name.
                     let known = self.lone.tools.get(&name);
-                    let has_other = known.is_some_and(|tool| {
-                        tool.own.as_deref().unwrap_or(&name) != own && tool.own.is_some()
-                    });
+                    let has_other = known
+                        .is_some_and(|tool| tool.own.as_str() != own && tool.renamed.is_some());
                     if has_other && !is_renamed && !is_whole {
                         continue;
                     }
                     places
                         .insert(name.clone(), (shown.len(), is_renamed, own.clone().into_owned()));
-                    let own = (name != *own).then(|| own.into_owned());
-                    self.lone.tools.insert(name.clone(), Tool { own, rule: rule.map(Arc::new) });
+                    let renamed = (name != *own).then(|| json_text(&own));
+                    let (own, rule) = (ToolName::new(&*own), rule.map(Arc::new));
+                    self.lone.tools.insert(name, Tool { own, renamed, rule });
                     shown.push((at, changed));
                 }
                 _ => {}
@@ -695,7 +738,7 @@ impl Several {
 
     /// A call has become a task, if it has: it is known to those who began it.
     fn remember_task(&mut self, result: &str) {
-        if !self.shown.is_closed || !result.contains("taskId") {
+        if !self.shown.is_closed || memchr::memmem::find(result.as_bytes(), b"taskId").is_none() {
             return;
         }
         let task = edit::member(result, "task").unwrap_or(result);
@@ -751,8 +794,8 @@ impl Known {
     }
 }
 
-/// The parameters of a call as the server gets them: with its own name for the tool, and what is fixed.
-/// `None` if nothing changes.
+/// The parameters of a call as the server gets them: with its own name for the tool, as JSON, and
+/// what is fixed. `None` if nothing changes.
 fn sent(
     params: &str,
     name: &str,
@@ -771,17 +814,16 @@ fn sent(
             _ => {}
         }
     }
-    let filled = match rule {
-        Some(rule) => {
-            let given = given.map(|raw| Json::from_trusted(raw.to_owned()));
-            Some(filled_in(name, given.as_ref(), &rule.fixed)?)
-        }
-        None => None,
-    };
-    let own = own.map(json_text);
     if is_odd {
+        let filled = match rule {
+            Some(rule) => {
+                let given = given.map(|raw| Json::from_trusted(raw.to_owned()));
+                Some(filled_in(name, given.as_ref(), &rule.fixed)?)
+            }
+            None => None,
+        };
         let mut params = params.to_owned();
-        if let Some(own) = &own {
+        if let Some(own) = own {
             params = edit::replaced(&params, "name", own).unwrap_or(params);
         }
         if let Some(filled) = &filled {
@@ -791,33 +833,58 @@ fn sent(
         }
         return Ok(Some(params));
     }
-    // What goes in where, in the order in which it stands there.
     let place = |part: &str| edit::offset(params, part);
-    let mut put: Vec<(usize, usize, &str, &str)> = Vec::new();
-    if let (Some(named), Some(own)) = (named, &own) {
-        put.push((place(named), named.len(), "", own));
-    }
-    match (given, named, &filled) {
-        (Some(given), _, Some(filled)) => {
-            put.push((place(given), given.len(), "", filled.as_str()));
+    let named_own = named.zip(own).map(|(named, own)| Splice {
+        at: place(named),
+        length: named.len(),
+        texts: ["", own, ""],
+    });
+    let filled = match (rule, given, named) {
+        (Some(rule), Some("null"), _) => {
+            let given = given.unwrap_or_default();
+            let texts = ["{", rule.fixed.as_members(), "}"];
+            Some(Splice { at: place(given), length: given.len(), texts })
         }
-        (None, Some(named), Some(filled)) => {
-            put.push((place(named) + named.len(), 0, ",\"arguments\":", filled.as_str()));
+        (Some(rule), Some(given), _) => {
+            let room = room_for_fixed(name, given, &rule.fixed)?;
+            let comma = if room.is_behind_others { "," } else { "" };
+            let texts = [comma, rule.fixed.as_members(), ""];
+            Some(Splice { at: place(given) + room.at, length: 0, texts })
         }
-        _ => {}
-    }
-    put.sort_unstable();
-    let more: usize = put.iter().map(|(_, _, before, text)| before.len() + text.len()).sum();
-    let mut out = String::with_capacity(params.len() + more);
+        (Some(rule), None, Some(named)) => {
+            let texts = [",\"arguments\":{", rule.fixed.as_members(), "}"];
+            Some(Splice { at: place(named) + named.len(), length: 0, texts })
+        }
+        _ => None,
+    };
+    Ok(Some(match (named_own, filled) {
+        (Some(one), Some(other)) if other.at < one.at => spliced(params, [other, one]),
+        (Some(one), Some(other)) => spliced(params, [one, other]),
+        (one, other) => spliced(params, one.or(other)),
+    }))
+}
+
+/// What stands in the place of so many bytes, in parts.
+#[derive(Clone)]
+struct Splice<'a> {
+    at: usize,
+    length: usize,
+    texts: [&'a str; 3],
+}
+
+/// The text with these in it, in order.
+fn spliced<'a>(text: &str, all: impl IntoIterator<Item = Splice<'a>> + Clone) -> String {
+    let more = |splice: Splice<'_>| splice.texts.iter().map(|text| text.len()).sum::<usize>();
+    let more: usize = all.clone().into_iter().map(more).sum();
+    let mut out = String::with_capacity(text.len() + more);
     let mut kept_from = 0;
-    for (at, length, before, text) in put {
-        out.push_str(&params[kept_from..at]);
-        out.push_str(before);
-        out.push_str(text);
+    for Splice { at, length, texts } in all {
+        out.push_str(&text[kept_from..at]);
+        texts.iter().for_each(|part| out.push_str(part));
         kept_from = at + length;
     }
-    out.push_str(&params[kept_from..]);
-    Ok(Some(out))
+    out.push_str(&text[kept_from..]);
+    out
 }
 
 /// By what an entry is known again.
@@ -894,7 +961,10 @@ mod tests {
         let json = |text: &'static str| Json::parse(text).unwrap();
         let rule =
             Rule { fixed: [("b".to_owned(), json("2"))].into_iter().collect(), ..Rule::default() };
-        let sent = |params: &str, own, rule| sent(params, "t", own, rule).unwrap();
+        let sent = |params: &str, own: Option<&str>, rule| {
+            let own = own.map(json_text);
+            sent(params, "t", own.as_deref(), rule).unwrap()
+        };
         assert_eq!(sent(r#"{"name":"t"}"#, None, None), None);
         for (params, expected) in [
             (

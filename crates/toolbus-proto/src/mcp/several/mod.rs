@@ -29,6 +29,7 @@ use super::WIRE;
 use super::calling::era_of;
 use super::wire::{self, Era, INTERNAL_ERROR, Refusal, UNKNOWN_METHOD};
 use crate::channel::{AskId, Asked, Down, Ticket, Up};
+use crate::counted::Counted;
 use crate::json::{Json, edit};
 use crate::tool::{
     Call, CallOptions, CallerId, Code, Deadline, Failure, FailureKind, Outcome, What,
@@ -61,9 +62,9 @@ pub struct Several {
     first_until: Option<Instant>,
     backs: Vec<Back>,
     /// What clients asked, by their tickets.
-    jobs: HashMap<Ticket, Job>,
+    jobs: Counted<Ticket, Job>,
     /// What backs were asked, by our own tickets.
-    asked: HashMap<Ticket, Purpose>,
+    asked: Counted<Ticket, Purpose>,
     /// What waits until a back has said what it can do.
     pending: Vec<Pending>,
     sessions: HashMap<CallerId, Session>,
@@ -78,7 +79,7 @@ pub struct Several {
     /// What is known of the only server, if there is but one.
     lone: Lone,
     /// What is changed about calls that are to be asked.
-    changed: HashMap<Ticket, crate::view::Changed>,
+    changed: Counted<Ticket, crate::view::Changed>,
     kept: VecDeque<Kept>,
     next_ticket: u64,
     next_question: u64,
@@ -219,8 +220,8 @@ impl Several {
             list_timeout,
             first_until: None,
             backs: peers.into_iter().map(back).collect(),
-            jobs: HashMap::new(),
-            asked: HashMap::new(),
+            jobs: Counted::default(),
+            asked: Counted::default(),
             pending: Vec::new(),
             sessions: HashMap::new(),
             questions: HashMap::new(),
@@ -228,7 +229,7 @@ impl Several {
             shown: Shown::default(),
             lone: Lone::default(),
             told: HashMap::new(),
-            changed: HashMap::new(),
+            changed: Counted::default(),
             kept: VecDeque::new(),
             next_ticket: 0,
             next_question: 0,
@@ -283,7 +284,9 @@ impl Several {
         let method = method.clone();
         let method = str::from_utf8(&method).unwrap_or_default();
         // The only one decides about everything by itself.
-        if let [Back { peer: Peer { speaks_mcp: true, .. }, .. }] = self.backs.as_slice() {
+        if let [Back { peer: Peer { speaks_mcp: true, .. }, .. }] = self.backs.as_slice()
+            && !self.shown.greets_first
+        {
             return self.call_alone(now, ticket, call);
         }
         // Whatever else is wrong with it.

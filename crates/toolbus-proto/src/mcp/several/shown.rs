@@ -19,6 +19,9 @@ pub struct Shown {
     /// Tools are listed by the bus, also those of a server that stands alone: it says what of them
     /// has changed.
     pub lists_tools: bool,
+    /// The only server is one of several even so: its clients are greeted before it is, since it may
+    /// be that their users have to sign in first.
+    pub greets_first: bool,
 }
 
 impl Shown {

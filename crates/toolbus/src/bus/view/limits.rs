@@ -6,11 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use toolbus_proto::channel::{Down, Ticket};
 use toolbus_proto::limit::{Bucket, Limits, Whose, too_fast, too_many};
 use toolbus_proto::tool::Failure;
-
-use crate::engine::calls::{Asker, Pressure, ReplyTo};
 
 /// How many calls may be made: what is set, and what has been used of it.
 pub(in crate::bus) struct Limiter {
@@ -54,16 +51,14 @@ impl Limiter {
 
 /// Takes a call into account by all of these, or by none: then the first that is full at once, or
 /// the one that makes it wait longest, refuses it.
-#[expect(clippy::result_large_err, reason = "a refusal is rare, and gives the reply back")]
 pub(super) fn admit<'a>(
     now: Instant,
     limiters: impl Iterator<Item = &'a Rc<Limiter>> + Clone,
-    down: ReplyTo,
-) -> Result<ReplyTo, (Arc<str>, Failure, ReplyTo)> {
+) -> Result<InUse, (Arc<str>, Failure)> {
     if let Some((limiter, most)) =
         limiters.clone().find_map(|limiter| Some((limiter, limiter.is_full()?)))
     {
-        return Err((limiter.name.clone(), too_many(limiter.whose, most), down));
+        return Err((limiter.name.clone(), too_many(limiter.whose, most)));
     }
     let mut longest: Option<(&Rc<Limiter>, Duration)> = None;
     for limiter in limiters.clone() {
@@ -76,60 +71,47 @@ pub(super) fn admit<'a>(
     if let Some((limiter, wait)) = longest
         && let Some(rate) = &limiter.limits.rate
     {
-        return Err((limiter.name.clone(), too_fast(limiter.whose, rate, wait), down));
+        return Err((limiter.name.clone(), too_fast(limiter.whose, rate, wait)));
     }
-    let mut held = Vec::new();
+    let mut in_use = InUse::default();
     for limiter in limiters {
         if let Some(bucket) = &limiter.bucket {
-            bucket.borrow_mut().take(now);
+            bucket.borrow_mut().take();
         }
         // Counted whether or not there is such a limit: the config that is read next may set one.
         if limiter.limits.in_flight.is_some() {
-            held.push(InUse::of(&limiter.in_flight));
+            in_use.add(&limiter.in_flight);
         }
     }
-    if held.is_empty() {
-        return Ok(down);
-    }
-    Ok(ReplyTo::new(Rc::new(Counted { down, held: RefCell::new(held) }), Ticket(0)))
+    Ok(in_use)
 }
 
-/// One call that has begun and not ended.
-struct InUse(Rc<Cell<u32>>);
+/// One call that has begun and not ended, in each of these counts.
+#[derive(Default)]
+pub(super) struct InUse {
+    /// Those of the front, the caller, one of its patterns and the back.
+    few: [Option<Rc<Cell<u32>>>; 4],
+    more: Vec<Rc<Cell<u32>>>,
+}
 
 impl InUse {
-    fn of(count: &Rc<Cell<u32>>) -> InUse {
+    /// Is it counted nowhere?
+    pub(super) fn is_empty(&self) -> bool {
+        self.few[0].is_none()
+    }
+
+    fn add(&mut self, count: &Rc<Cell<u32>>) {
         count.set(count.get() + 1);
-        InUse(count.clone())
+        match self.few.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(count.clone()),
+            None => self.more.push(count.clone()),
+        }
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
-    }
-}
-
-/// Passes a reply on, and counts the call until it has ended or nobody waits for it any more.
-struct Counted {
-    down: ReplyTo,
-    held: RefCell<Vec<InUse>>,
-}
-
-impl Asker for Counted {
-    fn receive(&self, _: Ticket, down: Down) -> Pressure {
-        if matches!(down, Down::Done(_)) {
-            // Before its caller hears of it, who may call again at once.
-            self.held.take();
-        }
-        self.down.send(down)
-    }
-
-    fn resume(&self, _: Ticket) {
-        self.down.resume();
-    }
-
-    fn is_full(&self, _: Ticket) -> bool {
-        self.down.is_full()
+        let all = self.few.iter().flatten().chain(&self.more);
+        all.for_each(|count| count.set(count.get().saturating_sub(1)));
     }
 }

@@ -4,6 +4,7 @@
 //! A bus is made for one front, and for one caller of it where callers are told apart. What it shows
 //! is worked out with its catalogue; here is what becomes of each call.
 
+mod admitted;
 mod held;
 mod house;
 mod limits;
@@ -31,7 +32,9 @@ use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::oauth::TokenCounts;
 #[cfg(feature = "oauth")]
 use crate::oauth::tokens::AskedTokens;
+use admitted::admitted;
 use held::HeldCalls;
+use limits::InUse;
 
 pub(super) use house::House;
 pub(super) use limits::Limiter;
@@ -139,9 +142,34 @@ impl Bus {
     /// [`Bus::native_wire`], whatever a view shows of what that back has.
     pub fn lone_wire(&self) -> Option<Wire> {
         match self.members.as_slice() {
-            [only] if only.allow.is_none() && !self.may_search() => Some(only.back.wire()),
+            [only] if only.allow.is_none() && !self.may_search() && !self.offers_sign_in() => {
+                Some(only.back.wire())
+            }
             _ => None,
         }
+    }
+
+    /// A call of this tool is one of several in a request: has the token of that all the scopes
+    /// which the tool needs? If not, the request knows it from then on.
+    #[cfg(feature = "oauth")]
+    #[allow(dead_code, reason = "a build may have no front whose requests have several calls")]
+    pub(crate) fn judge_call(&self, name: &str, args: Option<&Json>, visit: &Arc<Visit>) {
+        let Some(gate) = &self.gate else { return };
+        let visit = Some(visit.clone());
+        let found = match self.members.as_slice() {
+            [only] if self.lone_wire().is_some() && self.selection().is_none() => {
+                Some((&**only, ToolName::from(name)))
+            }
+            _ => self.look_up(&name.into()).map(|(member, own, _)| (member, own)),
+        };
+        if let Some((member, own)) = found {
+            let _ = gate.lacking(member, (Sort::Tool, own.as_str()), args, &visit);
+        }
+    }
+
+    /// May callers be asked to sign in to one of its backs?
+    pub(crate) fn offers_sign_in(&self) -> bool {
+        self.members.iter().any(|member| member.bare.offers_sign_in())
     }
 
     /// What it shows, if that is not everything.
@@ -304,7 +332,8 @@ impl Bus {
             return self.hand_natively(member, call, down, seen);
         };
         let called = std::mem::replace(name, own);
-        if let Some(failure) = gate.lacking(member, (Sort::Tool, name.as_str()), &call.visit) {
+        let tool = (Sort::Tool, name.as_str());
+        if let Some(failure) = gate.lacking(member, tool, args.as_ref(), &call.visit) {
             if let Some(seen) = seen {
                 seen.keep(&member.name, name, Kept::NoScope);
             }
@@ -353,16 +382,14 @@ impl Bus {
     ) -> RunningCall {
         let Some(member) = self.members.get(back) else { return self.start_at(back, call, down) };
         let Changed { own, params } = changed;
-        let own = ToolName::new(own);
         self.observers.start(call, down, |mut call, down, seen| {
             let said = match &call.what {
                 What::Native { wire, body, .. } => Some((*wire, body)),
                 _ => None,
             };
-            let lacking = self
-                .gate
-                .as_ref()
-                .and_then(|gate| gate.lacking(member, (Sort::Tool, own.as_str()), &call.visit));
+            let lacking = self.gate.as_ref().and_then(|gate| {
+                gate.lacking(member, (Sort::Tool, own.as_str()), None, &call.visit)
+            });
             if let Some(failure) = lacking {
                 if let Some(seen) = seen {
                     seen.keep(&member.name, &own, Kept::NoScope);
@@ -419,7 +446,7 @@ impl Bus {
             _ => (None, None),
         };
         if let (Some(gate), Some((sort, name))) = (&self.gate, &counted)
-            && let Some(failure) = gate.lacking(member, (*sort, name), &call.visit)
+            && let Some(failure) = gate.lacking(member, (*sort, name), None, &call.visit)
         {
             if let Some(seen) = seen {
                 seen.keep(&member.name, &name.as_str().into(), Kept::NoScope);
@@ -449,6 +476,17 @@ impl Bus {
     }
 }
 
+/// All of these scopes.
+#[cfg(feature = "oauth")]
+fn both(mut scopes: Vec<String>, more: Vec<String>) -> Vec<String> {
+    for scope in more {
+        if !scopes.contains(&scope) {
+            scopes.push(scope);
+        }
+    }
+    scopes
+}
+
 /// As what a request in the words of its wire counts; `None` if it is free.
 fn counted(wire: Wire, method: &[u8], body: &Bytes) -> Option<(Sort, String)> {
     kind_of(wire)?.counted_as(method, body)
@@ -462,10 +500,26 @@ impl Gate {
         &self,
         member: &Member,
         (sort, own): (Sort, &str),
+        args: Option<&Json>,
         visit: &Option<Arc<Visit>>,
     ) -> Option<Failure> {
         let (tokens, visit) = (self.tokens.as_ref()?, visit.as_ref()?);
-        let needed = tokens.settings.needed(&member.name, own).filter(|_| sort == Sort::Tool)?;
+        if sort != Sort::Tool {
+            return None;
+        }
+        let (kind, back) = (member.address.kind(), &*member.name);
+        let needed = match kind.generic_tools().contains(&own) {
+            false => tokens.settings.needed(back, own)?,
+            true => match args.and_then(|args| kind.reached_by(own, args)) {
+                // What another toolbus reserves reaches whatever that has.
+                Some(reached) if !reached.starts_with("toolbus.") => {
+                    let names = [own, reached.as_str()];
+                    let each = names.map(|name| tokens.settings.needed(back, name));
+                    each.into_iter().flatten().reduce(both)?
+                }
+                _ => tokens.settings.needed_by_any(back)?,
+            },
+        };
         if visit.allows(&needed) {
             return None;
         }
@@ -479,6 +533,7 @@ impl Gate {
         &self,
         _member: &Member,
         _called: (Sort, &str),
+        _args: Option<&Json>,
         _visit: &Option<Arc<Visit>>,
     ) -> Option<Failure> {
         None
@@ -496,17 +551,16 @@ impl Gate {
     ) -> Result<ReplyTo, (Arc<str>, Failure, ReplyTo)> {
         let is_limited =
             !self.limiters.is_empty() || !self.by_pattern.is_empty() || member.limiter.is_some();
-        let kind = said.filter(|_| is_limited).and_then(|(wire, _)| kind_of(wire));
-        let down = match (kind, said) {
-            (Some(kind), Some((_, request))) => {
-                let down = held::noting(&self.held, kind, down);
-                if self.held.let_go_on(kind, request) {
-                    return Ok(down);
-                }
-                down
-            }
-            _ => down,
-        };
+        if !is_limited {
+            return Ok(down);
+        }
+        let kind = said.and_then(|(wire, _)| kind_of(wire));
+        let holding = kind.map(|kind| (self.held.clone(), kind));
+        if let (Some(kind), Some((_, request))) = (kind, said)
+            && self.held.let_go_on(kind, request)
+        {
+            return Ok(admitted(InUse::default(), holding, down));
+        }
         let name = (!self.by_pattern.is_empty()).then(|| match sort {
             Sort::Method => own.to_owned(),
             _ => format!("{}.{own}", member.name),
@@ -516,6 +570,9 @@ impl Gate {
         };
         let by_pattern = self.by_pattern.iter().filter(matched).map(|(_, limiter)| limiter);
         let limiters = self.limiters.iter().chain(by_pattern).chain(&member.limiter);
-        limits::admit(Instant::now(), limiters, down)
+        match limits::admit(Instant::now(), limiters) {
+            Ok(in_use) => Ok(admitted(in_use, holding, down)),
+            Err((limit, failure)) => Err((limit, failure, down)),
+        }
     }
 }

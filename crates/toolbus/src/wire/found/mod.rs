@@ -22,7 +22,7 @@ use crate::bus::back::{Back, Connection, LocalFuture, hinted};
 use crate::child::stderr::Tail;
 use crate::child::{Patience, words};
 use crate::engine::calls::{Asker, Pressure, ReplyTo, RunningCall};
-use crate::engine::relay::Relay;
+use crate::engine::waiting::WaitingCalls;
 use crate::peer::settings::Settings;
 use crate::peer::{FirstWords, Opened, PeerKind, Registry, open};
 use crate::task::{boxed, spawn_local};
@@ -74,6 +74,13 @@ impl PeerKind for DetectedKind {
             kinds.flat_map(PeerKind::generic_tools).copied().collect()
         });
         &ALL
+    }
+
+    fn reached_by(&self, generic: &str, args: &Json) -> Option<String> {
+        let registry = Registry::default();
+        let mut kinds = registry.kinds().filter(|kind| kind.generic_tools().contains(&generic));
+        // Never itself, which has the tools of all.
+        kinds.find(|kind| !kind.is(&DETECTED))?.reached_by(generic, args)
     }
 
     /// It may turn out to be one of those.
@@ -198,6 +205,8 @@ struct Unknown {
     trying: RefCell<Option<Try>>,
     /// Of two first callers one tries it, of whatever back of the same command they are.
     turn: Rc<tokio::sync::Mutex<()>>,
+    /// Calls that wait until its wire is known.
+    waiting: Rc<WaitingCalls>,
     /// What it listed when it was tried, for the first who wants that.
     listed: RefCell<Option<Arc<[ToolSpec]>>>,
     /// Those who want to hear of it, until there is something to hear.
@@ -221,6 +230,7 @@ impl Unknown {
             left: RefCell::default(),
             trying: RefCell::default(),
             turn: memory::turn(address, settings),
+            waiting: WaitingCalls::new(format!("`{}`", address.peer_name())),
             listed: RefCell::default(),
             watching: RefCell::default(),
             listening: RefCell::default(),
@@ -503,7 +513,10 @@ impl Back for DetectedBack {
             let checked = Checked { down, unknown: self.0.clone() };
             return back.start(call, ReplyTo::new(Rc::new(checked), Ticket(0)));
         }
-        let relay = Relay::new(call, down);
+        let relay = self.0.waiting.relay(call, down);
+        if !relay.is_waiting() {
+            return relay.running_call();
+        }
         let (waiting, unknown) = (relay.clone(), self.0.clone());
         let finding = spawn_local(async move {
             match unknown.find_out().await {

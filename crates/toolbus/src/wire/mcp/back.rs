@@ -68,7 +68,9 @@ impl Mcp {
         let memory = options.settings.memory.clone();
         let share = match options.share {
             Share::All => {
-                Shared::ByAll(Processes::new(memory, move || child(&options, judge.as_ref())))
+                let name = options.settings.name.clone();
+                let make = move || child(&options, judge.as_ref());
+                Shared::ByAll(Processes::new(&name, memory, make))
             }
             Share::Session => {
                 let modern = child(&options, judge.as_ref());

@@ -46,7 +46,7 @@ pub fn serve(
     output: Output,
 ) -> LocalFuture<'static, Ended> {
     let backs = Backs::of(bus);
-    let (behind, route) = (backs.behind, backs.route.clone());
+    let (behind, route) = (backs.behind, offering(backs.route.clone()));
     // A pipe has one client.
     let mut settings = Settings::new(env!("CARGO_PKG_VERSION"), CallerId(1), behind);
     if let Some(bytes_max) = options.line_bytes_max {
@@ -78,12 +78,27 @@ pub fn serve(
     })
 }
 
+/// The way of clients on this machine, whose users can be shown a page: a sign-in may be offered to
+/// them.
+#[cfg(feature = "oauth")]
+pub(super) fn offering(route: Rc<dyn Route>) -> Rc<dyn Route> {
+    super::offers::SignInOffers::new(route)
+}
+
+#[cfg(not(feature = "oauth"))]
+pub(super) fn offering(route: Rc<dyn Route>) -> Rc<dyn Route> {
+    route
+}
+
 /// Whom the clients of an MCP server of ours talk to: one MCP server, or all backs of a bus
 /// together. A clone is the same.
 #[derive(Clone)]
 pub struct Backs {
     pub(super) behind: Behind,
     pub(super) route: Rc<SwappableRoute>,
+    /// The bus that they are those of; `None` where it is not known.
+    #[cfg(feature = "http")]
+    pub(super) bus: Rc<RefCell<Option<Rc<Bus>>>>,
     /// The same, where there are several.
     several: Rc<RefCell<Option<Rc<SeveralBacks>>>>,
     /// Rung when the tools are others than before.
@@ -99,6 +114,8 @@ impl Backs {
         let changed = Rc::new(Wake::default());
         #[cfg(feature = "http")]
         let server = bus.backs().next().map(|(name, _)| name);
+        #[cfg(feature = "http")]
+        let known = Rc::new(RefCell::new(Some(bus.clone())));
         let (behind, several, route) = route(bus, &changed);
         let (route, several) =
             (Rc::new(SwappableRoute::new(route)), Rc::new(RefCell::new(several)));
@@ -107,6 +124,8 @@ impl Backs {
         Backs {
             behind,
             route,
+            #[cfg(feature = "http")]
+            bus: known,
             several,
             changed,
             #[cfg(feature = "http")]
@@ -132,6 +151,8 @@ impl Backs {
         Backs {
             behind,
             route,
+            #[cfg(feature = "http")]
+            bus: Rc::default(),
             several: Rc::default(),
             changed: Rc::default(),
             #[cfg(feature = "http")]
@@ -160,6 +181,8 @@ impl Backs {
     /// From now on they are those of another bus, which has one MCP server if and only if the
     /// one before had. Clients are told that the tools may have changed.
     pub fn lead_to(&self, bus: Rc<Bus>) {
+        #[cfg(feature = "http")]
+        self.bus.replace(Some(bus.clone()));
         let is_alone = self.behind == Behind::Server;
         let before = self.several.borrow().clone().filter(|_| is_alone && !passes_as_it_is(&bus));
         if let Some(before) = before {

@@ -24,6 +24,8 @@ pub mod front_http;
 mod kind;
 #[cfg(feature = "bus")]
 mod listening;
+#[cfg(feature = "oauth")]
+mod offers;
 #[cfg(feature = "http")]
 mod opening;
 #[cfg(feature = "http")]

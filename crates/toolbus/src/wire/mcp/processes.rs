@@ -19,6 +19,7 @@ use crate::bus::back::Connection;
 use crate::engine::calls::{Inbox, ReplyTo, RunningCall};
 use crate::engine::program::Child;
 use crate::engine::relay::Relay;
+use crate::engine::waiting::WaitingCalls;
 use crate::task::{boxed, spawn_local};
 
 /// The processes of one server.
@@ -30,6 +31,8 @@ pub(super) struct Processes {
     modern: RefCell<Rc<Child<Client>>>,
     /// Calls that wait until it is known whether the server speaks their era.
     waiting: RefCell<Vec<Rc<Relay>>>,
+    /// The same, as they are counted.
+    asked_for: Rc<WaitingCalls>,
     /// Told goodbye, and not gone yet.
     leaving: RefCell<Vec<Rc<Child<Client>>>>,
     watchers: RefCell<Vec<Rc<dyn Fn()>>>,
@@ -37,7 +40,12 @@ pub(super) struct Processes {
 
 impl Processes {
     /// Starts nothing yet. All that `make` makes shares this memory of the server's eras.
-    pub(super) fn new(memory: Memory, make: impl Fn() -> Child<Client> + 'static) -> Rc<Processes> {
+    /// `name` is what the log calls the server.
+    pub(super) fn new(
+        name: &str,
+        memory: Memory,
+        make: impl Fn() -> Child<Client> + 'static,
+    ) -> Rc<Processes> {
         Rc::new_cyclic(|this| Processes {
             this: this.clone(),
             eras: Eras::new(memory),
@@ -45,6 +53,7 @@ impl Processes {
             modern: RefCell::new(Rc::new(make())),
             make: Box::new(make),
             waiting: RefCell::default(),
+            asked_for: WaitingCalls::new(format!("`{name}`")),
             leaving: RefCell::default(),
             watchers: RefCell::default(),
         })
@@ -71,7 +80,10 @@ impl Processes {
 
     /// Finds out in a process of its own whether the server is modern. The call waits for that.
     fn ask_first(&self, call: Call, down: ReplyTo) -> RunningCall {
-        let relay = Relay::new(call, down);
+        let relay = self.asked_for.relay(call, down);
+        if !relay.is_waiting() {
+            return relay.running_call();
+        }
         let is_first = {
             let mut waiting = self.waiting.borrow_mut();
             waiting.push(relay.clone());

@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::task::JoinHandle;
@@ -14,7 +13,7 @@ use toolbus_proto::json::{Json, edit};
 use toolbus_proto::mcp::calling::era_of;
 use toolbus_proto::mcp::several::{Kept, Peer, Several, SeveralNotice, Shown};
 use toolbus_proto::mcp::wire::Era;
-use toolbus_proto::tool::{Call, Outcome, ToolName, ToolSpec, What};
+use toolbus_proto::tool::{Call, Outcome, ToolName, What};
 
 use super::WIRE;
 use crate::bus::lenient::{LenientBus, left_out};
@@ -40,8 +39,8 @@ pub(super) struct SeveralBacks {
     next_ticket: Cell<u64>,
     /// What the machine says is being carried: a caller that adds to it meanwhile leaves it at that.
     is_carrying: Cell<bool>,
-    /// The tools as a client saw them last, where not all are shown.
-    seen: Rc<RefCell<Option<Arc<[ToolSpec]>>>>,
+    /// By what the tools are known again as a client saw them last, where not all are shown.
+    seen: Rc<Cell<Option<u64>>>,
     alarm: Rc<Alarm>,
     keeper: JoinHandle<()>,
 }
@@ -75,20 +74,19 @@ impl SeveralBacks {
 
     /// These take the place of others, whose clients they have from now on.
     pub(super) fn follow(&self, before: &SeveralBacks) {
-        self.seen.replace(before.seen.borrow().clone());
+        self.seen.set(before.seen.get());
     }
 
     /// Are the tools others than clients saw them last? They are listed again to know.
     pub(super) async fn have_changed(&self) -> bool {
-        let before = self.seen.borrow().clone();
-        let Some(before) = before else { return true };
+        let Some(before) = self.seen.get() else { return true };
         let (inbox, down) = Inbox::new();
         let listing = self.tools.start(Call::of(Instant::now(), What::Tools), down);
         match inbox.whole(listing).await {
             Ok(Outcome::Tools(now)) => {
-                let have_changed = !self.bus.borrow().are_same_lists(&before, &now);
-                self.seen.replace(Some(now));
-                have_changed
+                let now = self.bus.borrow().sum_of_list(&now);
+                self.seen.set(Some(now));
+                now != before
             }
             _ => true,
         }
@@ -133,6 +131,12 @@ impl SeveralBacks {
             let bus = self.bus.borrow().clone();
             return bus.start_at(back, call, down);
         }
+        let changed = self.machine.borrow().changed_call(&call);
+        if let Some(changed) = changed {
+            let down = self.remembering_tasks(down);
+            let bus = self.bus.borrow().clone();
+            return bus.start_changed_at(0, call, changed, down);
+        }
         self.learn_greetings(&call);
         let ticket = Ticket(self.next_ticket.get());
         self.next_ticket.set(ticket.0 + 1);
@@ -143,6 +147,14 @@ impl SeveralBacks {
             Some(this) => RunningCall::new(this, ticket),
             None => RunningCall::ended(),
         }
+    }
+
+    /// The way of a reply on which it is seen whether its call has become a task, where that matters.
+    fn remembering_tasks(&self, down: ReplyTo) -> ReplyTo {
+        if !self.machine.borrow().tells_of_tasks() {
+            return down;
+        }
+        ReplyTo::new(Rc::new(RememberingTasks { down, backs: self.this.clone() }), Ticket(0))
     }
 
     /// The call of a prompt that the lock holds back: it is in no list, and its back says why.
@@ -268,7 +280,8 @@ impl SeveralBacks {
 /// What the clients of this bus are shown.
 fn shown_by(bus: &Bus) -> Shown {
     let (selection, is_closed) = (bus.selection().cloned(), bus.doors().is_some());
-    Shown { selection, is_closed, lists_tools: bus.may_search() }
+    let greets_first = bus.offers_sign_in();
+    Shown { selection, is_closed, lists_tools: bus.may_search(), greets_first }
 }
 
 impl Drop for SeveralBacks {
@@ -305,8 +318,8 @@ impl Route for SeveralBacks {
                 };
                 let down = match is_list && is_cut {
                     true => {
-                        let seen = self.seen.clone();
-                        ReplyTo::new(Rc::new(Seeing { down, seen }), Ticket(0))
+                        let (seen, bus) = (self.seen.clone(), self.bus.borrow().clone());
+                        ReplyTo::new(Rc::new(Seeing { down, seen, bus }), Ticket(0))
                     }
                     false => down,
                 };
@@ -316,16 +329,42 @@ impl Route for SeveralBacks {
     }
 }
 
-/// Passes a list on, and keeps what it shows.
+/// Passes a list on, and keeps by what it is known again.
 struct Seeing {
     down: ReplyTo,
-    seen: Rc<RefCell<Option<Arc<[ToolSpec]>>>>,
+    seen: Rc<Cell<Option<u64>>>,
+    bus: Rc<Bus>,
 }
 
 impl Asker for Seeing {
     fn receive(&self, _: Ticket, down: Down) -> Pressure {
         if let Down::Done(Ok(Outcome::Tools(tools))) = &down {
-            self.seen.replace(Some(tools.clone()));
+            self.seen.set(Some(self.bus.sum_of_list(tools)));
+        }
+        self.down.send(down)
+    }
+
+    fn resume(&self, _: Ticket) {
+        self.down.resume();
+    }
+
+    fn is_full(&self, _: Ticket) -> bool {
+        self.down.is_full()
+    }
+}
+
+/// Passes a reply on, and keeps the task that its call has become, if it has.
+struct RememberingTasks {
+    down: ReplyTo,
+    backs: Weak<SeveralBacks>,
+}
+
+impl Asker for RememberingTasks {
+    fn receive(&self, _: Ticket, down: Down) -> Pressure {
+        if let Down::Done(Ok(Outcome::Native(result))) = &down
+            && let Some(backs) = self.backs.upgrade()
+        {
+            backs.machine.borrow_mut().answered(result);
         }
         self.down.send(down)
     }

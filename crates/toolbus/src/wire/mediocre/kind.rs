@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use toolbus_proto::capture::Side;
+use toolbus_proto::json::{Json, edit};
 use toolbus_proto::mediocre::{Methods, Reading};
 use toolbus_proto::tool::Wire;
 
@@ -132,6 +133,10 @@ impl PeerKind for MediocreKind {
 
     fn generic_tools(&self) -> &'static [&'static str] {
         &["call"]
+    }
+
+    fn reached_by(&self, _generic: &str, args: &Json) -> Option<String> {
+        edit::only_text(args.as_str(), "method")
     }
 
     fn front(&self) -> Option<&'static dyn FrontKind> {

@@ -25,6 +25,7 @@ use crate::chance::OsRandom;
 use crate::engine::calls::{ReplyTo, RunningCall, Sharing};
 use crate::engine::client::Client;
 use crate::engine::relay::Relay;
+use crate::engine::waiting::WaitingCalls;
 use crate::peer::open::unfit;
 use crate::peer::settings::{Clients, Settings};
 use crate::peer::{OpenError, Registry};
@@ -67,6 +68,8 @@ struct Ties {
     options: BackOptions,
     reach: Reach,
     stage: RefCell<TiesStage>,
+    /// The calls for which a connection is being made, as they are counted.
+    dialled_for: Rc<WaitingCalls>,
     /// A front wants to be told of changes.
     watched: Cell<bool>,
     /// Who is there is asked again and again.
@@ -98,12 +101,14 @@ impl Nats {
     pub fn new(options: BackOptions, reach: Reach) -> Nats {
         let inbox = new_inbox(&reach);
         let is_served = options.is_served;
+        let dialled_for = WaitingCalls::new(format!("`{}`", options.name));
         let inner = Rc::new_cyclic(|this| Ties {
             this: this.clone(),
             options,
             reach,
             inbox: RefCell::new(inbox),
             stage: RefCell::new(TiesStage::Idle),
+            dialled_for,
             watched: Cell::new(false),
             looks_round: Rc::new(Cell::new(is_served)),
             memory: Rc::default(),
@@ -157,9 +162,11 @@ impl Ties {
         if let Some(client) = open {
             return client.start(call, down);
         }
-        let relay = Relay::new(call, down);
+        let relay = self.dialled_for.relay(call, down);
         let running = relay.running_call();
-        self.wait(relay);
+        if relay.is_waiting() {
+            self.wait(relay);
+        }
         running
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use toolbus_proto::capture::Side;
+use toolbus_proto::json::{Json, edit};
 use toolbus_proto::oracle::{Functions, signature};
 use toolbus_proto::tool::Wire;
 use toolbus_proto::view::Rule;
@@ -111,6 +112,10 @@ impl PeerKind for OracleKind {
 
     fn generic_tools(&self) -> &'static [&'static str] {
         &["invoke"]
+    }
+
+    fn reached_by(&self, _generic: &str, args: &Json) -> Option<String> {
+        edit::only_text(args.as_str(), "selector")
     }
 
     /// It begins, and with this.

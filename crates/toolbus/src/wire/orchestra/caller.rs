@@ -19,6 +19,7 @@ use crate::bus::back::LocalFuture;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::drive::until;
 use crate::engine::relay::Relay;
+use crate::engine::waiting::WaitingCalls;
 use crate::task::spawn_local;
 use crate::transport::quic::Connection;
 
@@ -55,6 +56,8 @@ pub(crate) struct Caller {
     links: RefCell<Vec<Kept>>,
     /// Calls for which a connection is being made.
     waiting: RefCell<Vec<Rc<Relay>>>,
+    /// The same, as they are counted.
+    dialled_for: Rc<WaitingCalls>,
     dialling: RefCell<Option<Task>>,
 }
 
@@ -101,6 +104,7 @@ impl Caller {
             redial: RefCell::new(Redial::new(again)),
             links: RefCell::default(),
             waiting: RefCell::default(),
+            dialled_for: WaitingCalls::new(format!("`{name}`")),
             dialling: RefCell::default(),
         })
     }
@@ -115,8 +119,11 @@ impl Caller {
             // Who looks after it has not had its turn yet.
             self.redial.borrow_mut().handle_lost(Instant::now());
         }
-        let relay = Relay::new(call, reply);
+        let relay = self.dialled_for.relay(call, reply);
         let running = relay.running_call();
+        if !relay.is_waiting() {
+            return running;
+        }
         if self.redial.borrow().is_over() {
             relay.finish(Err(self.is_left()));
         } else {

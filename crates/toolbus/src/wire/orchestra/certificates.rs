@@ -25,6 +25,8 @@ use toolbus_proto::orchestra::certificates::{
 use files::{Access, Lock};
 use making::{Certificate, Key};
 
+use crate::transport::tls::FileLook;
+
 pub use making::common_name;
 pub use renewal::{KeyCondition, Listed, ListedCertificate, Renewal, Renewed};
 
@@ -254,6 +256,17 @@ impl Folder {
         let folder = self.path.display().to_string();
         let hint = hint.replace("/N.", &format!("/{name}.")).replace("D/", &format!("{folder}/"));
         CertificatesError::Refused { folder: self.path.clone(), why: why.to_owned(), hint }
+    }
+
+    /// Where the certificate of this name is.
+    pub fn certificate_file(&self, name: &str) -> PathBuf {
+        self.file(name, "crt")
+    }
+
+    /// What the files that show this name look like: others once one of them was written.
+    pub fn looks(&self, name: &str) -> [Option<FileLook>; 3] {
+        [(CA, "crt"), (name, "crt"), (name, "key")]
+            .map(|(name, kind)| FileLook::at(&self.file(name, kind)))
     }
 
     fn file(&self, name: &str, kind: &str) -> PathBuf {

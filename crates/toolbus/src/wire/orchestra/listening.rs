@@ -35,7 +35,7 @@ impl FrontKind for OrchestraKind {
         &self,
         address: &Address,
         _settings: &WireSettings,
-        _circumstances: Circumstances,
+        circumstances: Circumstances,
     ) -> Result<FrontPlan, FrontError> {
         let Place::Url(url) = address.place() else {
             return Err(FrontError::usage(format!("cannot listen on `{address}`")));
@@ -51,6 +51,7 @@ impl FrontKind for OrchestraKind {
             certs: folder(url),
             allow_anonymous: false,
             timeout: TIMEOUT,
+            called: circumstances.called,
         };
         Ok(Box::new(|bus, _| Box::pin(open(options, bus))))
     }
@@ -87,8 +88,13 @@ async fn open(options: PluginOptions, bus: Bus) -> Result<Listening, FrontError>
     let told = manifest(&id, env!("CARGO_PKG_VERSION"), names);
     let hub = plugin.register(&told).await.map_err(|error| not_open(&error))?;
     let line = format!("listening on orchestra+quic://{}", plugin.address());
-    let stopped = plugin.clone();
-    let front = RunningFront::new(move |bus| guests.lead_to(bus), move |_| stopped.stop());
+    let (led, stopped) = (plugin.clone(), plugin.clone());
+    let lead_to = move |bus| {
+        guests.lead_to(bus);
+        // The config was read again, and with it goes the certificate.
+        led.renew();
+    };
+    let front = RunningFront::new(lead_to, move |_| stopped.stop());
     let serving = Box::pin(async move {
         match plugin.serve(hub).await {
             PluginEnded::HubGone(at) => {

@@ -53,6 +53,7 @@ impl Certs {
     fn options(&self, hub: Option<&Listener>) -> PluginOptions {
         let hub = hub.map(|hub| HostPort::new("127.0.0.1", hub.addresses()[0].port()));
         PluginOptions {
+            called: None,
             id: "tools.bus".to_owned(),
             listen_addr: HostPort::new("localhost", 0),
             orchestrator_addr: hub,

@@ -86,6 +86,7 @@ impl Run for PluginArgs {
         );
         let flags = flags.map_err(|error| Failed::usage(error.to_string()))?;
         let options = PluginOptions {
+            called: None,
             allow_anonymous: self.allow_anonymous,
             ..flags.options(&self.id, self.timeout)
         };

@@ -29,6 +29,7 @@ use crate::channel::{Asked, Notice, StreamId, Ticket};
 use crate::counted::Counted;
 use crate::frame::sse;
 use crate::http::{Cors, RequestHead, ResponseHead, Visit};
+use crate::json::{Json, edit};
 use crate::mcp::conversation::{self, Behind, Conversation};
 use crate::tool::{CallerId, ToolSpec, What};
 
@@ -69,6 +70,8 @@ pub struct Endpoint {
     fresh: Box<dyn FnMut() -> String>,
     /// The same for sessions that other machines know too.
     shared: Option<Box<dyn FnMut() -> Option<String>>>,
+    /// Tells a request by a token that it has a call of this tool.
+    judge: Option<CallJudge>,
     /// In boxes: they are large, and taken out to be spoken to.
     talks: Counted<u64, Box<Talk>>,
     by_name: HashMap<String, u64>,
@@ -107,6 +110,9 @@ pub struct Endpoint {
     wake_at: Option<Instant>,
 }
 
+/// Notes in a request whether its token suffices for a call of this tool with these arguments.
+type CallJudge = Box<dyn Fn(&str, Option<&Json>, &Arc<Visit>)>;
+
 /// A call that was passed on.
 #[derive(Debug, Clone, Copy)]
 struct Forwarded {
@@ -130,6 +136,7 @@ impl Endpoint {
             about: None,
             fresh: Box::new(fresh),
             shared: None,
+            judge: None,
             talks: Counted::default(),
             by_name: HashMap::new(),
             pairs: HashMap::new(),
@@ -168,6 +175,16 @@ impl Endpoint {
         Endpoint { shared: Some(Box::new(shared)), ..self }
     }
 
+    /// The same, with what is asked of each call where a request has several: none of them is made if
+    /// the token of the request does not suffice for all.
+    #[must_use]
+    pub fn judging_calls(
+        self,
+        judge: impl Fn(&str, Option<&Json>, &Arc<Visit>) + 'static,
+    ) -> Endpoint {
+        Endpoint { judge: Some(Box::new(judge)), ..self }
+    }
+
     /// Is there a session of this id?
     pub fn has_session(&self, id: &str) -> bool {
         self.by_name.contains_key(id)
@@ -199,6 +216,9 @@ impl Endpoint {
         verb: Verb,
         body: &Bytes,
     ) {
+        if let Some(lacking) = self.judge_batch(head, body) {
+            return self.answer(stream, lacking);
+        }
         let handled = match verb {
             Verb::Post => self.handle_post(now, stream, head, body),
             Verb::OpenPair => self.open_pair(now, stream, head),
@@ -208,6 +228,27 @@ impl Endpoint {
         if let Err(answer) = handled {
             self.answer(stream, answer);
         }
+    }
+
+    /// Why no call of a batch is made, if one of them needs more than the token of the request has.
+    fn judge_batch(&self, head: &RequestHead, body: &[u8]) -> Option<Answer> {
+        let (judge, visit) = (self.judge.as_ref()?, head.visit()?);
+        let text = str::from_utf8(body).ok()?.trim_ascii_start();
+        if !text.starts_with('[') {
+            return None;
+        }
+        for message in edit::elements(text) {
+            if edit::text(message, "method").as_deref() != Some("tools/call") {
+                continue;
+            }
+            let params = edit::member(message, "params").unwrap_or("{}");
+            let args = edit::member(params, "arguments");
+            let args = args.and_then(|args| Json::parse(args.to_owned()).ok());
+            if let Some(name) = edit::text(params, "name") {
+                judge(&name, args.as_ref(), visit);
+            }
+        }
+        Some(Answer::by_token(visit.lacking()?))
     }
 
     /// The client of an exchange went away. A modern request is cancelled by that, and so is what

@@ -76,8 +76,8 @@ impl Asset {
     /// Its media type, by its name.
     pub(super) fn media_type(&self) -> &'static str {
         match self.name.rsplit_once('.').map_or("", |(_, ending)| ending) {
-            "js" => "text/javascript; charset=utf-8",
-            "css" => "text/css; charset=utf-8",
+            "js" => "text/javascript",
+            "css" => "text/css",
             "svg" => "image/svg+xml",
             _ => "application/octet-stream",
         }

@@ -201,13 +201,16 @@ pub(super) struct Asker {
     pub(super) responder: Responder,
     pub(super) is_head: bool,
     is_data: bool,
+    /// Method and path, for the log.
+    asked: String,
 }
 
 impl Asker {
     pub(super) fn tell(self, answer: Result<Response<Bytes>, PageRefusal>) {
         let mut answer = answer.unwrap_or_else(|refusal| {
-            let PageRefusal { status, message, .. } = &refusal;
-            tracing::info!("the page refused with HTTP status {status}: {message}");
+            // The message may have words of the query or the body in it, which are not for a log.
+            let PageRefusal { status, kind, .. } = &refusal;
+            tracing::info!("the page refused {} with HTTP status {status}: {kind}", self.asked);
             refusal.answer(self.is_data)
         });
         dress(&mut answer);
@@ -224,7 +227,8 @@ pub(in super::super) fn answer(
     responder: Responder,
 ) {
     let is_data = head.path.starts_with("/api/");
-    let asker = Asker { responder, is_head: head.method == "HEAD", is_data };
+    let asked = format!("{} {}", head.method, head.path);
+    let asker = Asker { responder, is_head: head.method == "HEAD", is_data, asked };
     let (target, parameters) = match judged(page, admission, &head) {
         Ok(judged) => judged,
         Err(refusal) => return asker.tell(Err(refusal)),

@@ -12,7 +12,6 @@ use super::{Compared, Guarded, done};
 use crate::bus::lock::standing::Standing;
 use crate::bus::lock::verdict::Verdict;
 use crate::engine::calls::{Asker, Pressure, ReplyTo, RunningCall};
-use crate::engine::relay::Relay;
 use crate::peer::pins::AskedOf;
 use crate::task::spawn_local;
 
@@ -60,7 +59,10 @@ impl Guarded {
         if self.plan.pins.is_none() || self.plan.pinned.is_none() {
             return self.make(call, down);
         }
-        let relay = Relay::new(call.clone(), down);
+        let relay = self.uncompared.relay(call.clone(), down);
+        if !relay.is_waiting() {
+            return relay.running_call();
+        }
         relay.set_alarm();
         let lane = self.lane(&call);
         let is_first = {

@@ -28,6 +28,7 @@ use crate::bus::back::{Back, Connection, LocalFuture};
 use crate::bus::health::Health;
 use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::engine::relay::Relay;
+use crate::engine::waiting::WaitingCalls;
 use crate::peer::pins::Pins;
 use crate::peer::settings::Settings;
 use crate::task::spawn_local;
@@ -49,6 +50,8 @@ pub(crate) struct Guarded {
     is_other_program: Cell<bool>,
     /// Calls that wait for the comparison of their connection that is under way.
     waiting: RefCell<HashMap<Lane, Vec<Rc<Relay>>>>,
+    /// The same, and lists that wait for it, as they are counted.
+    uncompared: Rc<WaitingCalls>,
     aside: Cell<Aside>,
     watchers: RefCell<Vec<Rc<dyn Fn()>>>,
     standing: RefCell<Vec<Rc<Standing>>>,
@@ -159,7 +162,6 @@ impl Guarded {
             Guarded {
                 this: this.clone(),
                 inner,
-                plan,
                 passes: Cell::default(),
                 compared: RefCell::default(),
                 compared_at: Cell::default(),
@@ -167,6 +169,8 @@ impl Guarded {
                 verdict: RefCell::default(),
                 is_other_program: Cell::default(),
                 waiting: RefCell::default(),
+                uncompared: WaitingCalls::new(format!("`{}`", plan.name)),
+                plan,
                 aside: Cell::default(),
                 watchers: RefCell::default(),
                 standing: RefCell::default(),
@@ -241,8 +245,10 @@ impl Back for Guarded {
             (What::Native { .. }, Some(pins)) => self.native(call, down, pins),
             _ if self.is_shut() => done(&down, Err(self.not_locked())),
             (What::Tools, Some(_)) => {
-                let relay = Relay::new(call, down);
-                let Some(this) = self.this.upgrade() else { return RunningCall::ended() };
+                let relay = self.uncompared.relay(call, down);
+                let Some(this) = self.this.upgrade().filter(|_| relay.is_waiting()) else {
+                    return relay.running_call();
+                };
                 let asked = relay.clone();
                 spawn_local(async move {
                     asked.finish(this.tools().await.map(Outcome::Tools));

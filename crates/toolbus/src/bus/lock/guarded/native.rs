@@ -14,7 +14,6 @@ use super::{Guarded, done};
 use crate::bus::back::Connection;
 use crate::bus::lock::OnChange;
 use crate::engine::calls::{Asker, Pressure, ReplyTo, RunningCall};
-use crate::engine::relay::Relay;
 use crate::peer::pins::{AskedOf, Pins, WhichList};
 use crate::task::spawn_local;
 
@@ -95,7 +94,10 @@ impl Guarded {
         pins: &'static dyn Pins,
         kind: PinKind,
     ) -> RunningCall {
-        let relay = Relay::new(call.clone(), down);
+        let relay = self.uncompared.relay(call.clone(), down);
+        if !relay.is_waiting() {
+            return relay.running_call();
+        }
         let Some(this) = self.this.upgrade() else { return RunningCall::ended() };
         let asked = relay.clone();
         spawn_local(async move {

@@ -167,6 +167,11 @@ impl Back for McpHttp {
         self.conversation(era).start(call, down)
     }
 
+    #[cfg(feature = "oauth")]
+    fn offers_sign_in(&self) -> bool {
+        self.options.credential.as_ref().is_some_and(|credential| credential.may_offer())
+    }
+
     fn watch(&self, changed: Rc<dyn Fn()>) {
         self.watchers.borrow_mut().push(changed);
     }

@@ -73,6 +73,10 @@ impl Options {
         let headers = credentials.fields(&url.host, is_secure)?;
         #[cfg(feature = "oauth")]
         let credential = credential(url, settings, &own, &headers);
+        #[cfg(feature = "oauth")]
+        if let (Some(credential), Some(patience)) = (&credential, input_timeout) {
+            credential.set_input_timeout(patience);
+        }
         let defaults = calling::Settings::new(name, env!("CARGO_PKG_VERSION"));
         let calling = calling::Settings {
             introduction: own.introduction(&settings.clients),
@@ -204,11 +208,15 @@ pub(in crate::wire::mcp) fn whose(
 ) -> Option<crate::oauth::credential::Whose> {
     let origin = scheme_host(url);
     let server = toolbus_proto::oauth::web::WebUrl::parse(&format!("{origin}{}", url.path))?;
+    let mut signs = own.oauth.clone().unwrap_or_default();
+    if let Some(ca) = own.credentials().and(&settings.credentials).tls.ca {
+        std::sync::Arc::make_mut(&mut signs).ca = Some(ca);
+    }
     Some(crate::oauth::credential::Whose {
         name: own.back.clone().unwrap_or_else(|| server.plain()),
         is_configured: own.back.is_some(),
         server,
-        settings: own.oauth.clone().unwrap_or_default(),
+        settings: signs,
         insecure: own.insecure || settings.credentials.insecure,
     })
 }
@@ -229,6 +237,7 @@ fn credential(
     if own.back.is_some() {
         let meter: std::rc::Rc<dyn crate::bus::meters::Meter> = credential.clone();
         crate::bus::meters::watch(&meter);
+        crate::oauth::offer::may_be_offered(&credential);
     }
     Some(credential)
 }

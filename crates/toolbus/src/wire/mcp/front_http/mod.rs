@@ -14,11 +14,11 @@ use std::time::Duration;
 use thiserror::Error;
 use toolbus_proto::caller::{CallerName, Doors};
 use toolbus_proto::channel::Notice;
-use toolbus_proto::http::Admission;
+use toolbus_proto::http::{Admission, Bound};
 use toolbus_proto::mcp::http::{Endpoint, Entrance, SESSIONS_MAX, Settings};
 
 use super::eras::unguessable;
-use super::front::Backs;
+use super::front::{Backs, offering};
 use super::own_states::OwnStates;
 use crate::bus::{About, Bus};
 use crate::engine::front::Front;
@@ -236,15 +236,28 @@ fn room(
     if let Some(about) = about {
         endpoint = endpoint.introduced_as(&about.name, about.instructions.as_deref());
     }
+    #[cfg(feature = "oauth")]
+    if admission.judges {
+        let bus = backs.bus.clone();
+        endpoint = endpoint.judging_calls(move |name, args, visit| {
+            if let Some(bus) = &*bus.borrow() {
+                bus.judge_call(name, args, visit);
+            }
+        });
+    }
     #[cfg(feature = "tls")]
     if let Some(sharing) = options.sharing.clone() {
         let caller = caller.cloned();
         endpoint = endpoint.naming_sessions(move || shared::new_id(&sharing, caller.as_ref()));
     }
+    let route = match admission.bound {
+        Bound::Loopback => offering(backs.told_route()),
+        Bound::Elsewhere => backs.told_route(),
+    };
     // A call that is held for one caller, or for the holder of a token, is no other's.
     let route = match caller.is_some() || admission.judges {
-        true => Rc::new(OwnStates::new(backs.told_route())),
-        false => backs.told_route(),
+        true => Rc::new(OwnStates::new(route)),
+        false => route,
     };
     let front = Front::over_many(endpoint, route, *timeout);
     let told = front.clone();

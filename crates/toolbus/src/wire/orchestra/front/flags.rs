@@ -56,6 +56,7 @@ impl PluginFlags {
     /// A plugin of this id, as the flags want it.
     pub fn options(self, id: &str, timeout: Duration) -> PluginOptions {
         PluginOptions {
+            called: None,
             id: id.to_owned(),
             listen_addr: self.listen_addr,
             orchestrator_addr: self.orchestrator_addr,

@@ -1,14 +1,16 @@
 //! One plugin: where it listens, its hub, and its end.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{PidfdFlags, getppid, pidfd_open};
+use rustls::pki_types::CertificateDer;
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::interval_at;
 use toolbus_proto::orchestra::ClientSettings;
 use toolbus_proto::orchestra::plugin::{register, registered};
 use toolbus_proto::orchestra::redial::{Again, Redial};
@@ -23,8 +25,11 @@ use crate::engine::drive::until;
 use crate::peer::guests::Guests;
 use crate::task::boxed;
 use crate::transport::pipe::Watch;
-use crate::transport::quic::{Arrival, Clients, Dialler, HANDSHAKE, Idle, Listener, TlsSetupError};
+use crate::transport::quic::{
+    Arrival, Clients, Dialler, HANDSHAKE, Idle, Listener, QuicServer, TlsSetupError,
+};
 use crate::transport::tcp::ListenError;
+use crate::transport::tls::{FileLook, LOOKED_EVERY, last_day};
 use crate::wire::orchestra::certificates::{CertificatesError, Folder};
 use crate::wire::orchestra::link::Link;
 use crate::wire::orchestra::{HostPort, tls};
@@ -51,15 +56,28 @@ pub struct PluginOptions {
     pub allow_anonymous: bool,
     /// How long a call may be quiet.
     pub timeout: Duration,
+    /// What it is called in the log, as `front.hub`.
+    pub called: Option<String>,
 }
 
 /// A plugin that listens.
 pub struct Plugin {
     options: PluginOptions,
     listener: Listener,
+    shown: RefCell<Shown>,
+    /// The certificate is to be read again, whatever its files look like.
+    is_renewed: Notify,
     dialler: Dialler,
     guests: Rc<Guests>,
     is_stopping: watch::Sender<bool>,
+}
+
+/// By what a plugin shows itself.
+struct Shown {
+    certificate: CertificateDer<'static>,
+    /// What the files looked like when they were last read, whatever came of it.
+    read: [Option<FileLook>; 3],
+    looked_at: tokio::time::Instant,
 }
 
 /// Why a plugin came to its end.
@@ -87,13 +105,18 @@ impl Plugin {
         options: PluginOptions,
         guests: Rc<Guests>,
     ) -> Result<Plugin, PluginError> {
-        let server = options.server().await?;
+        // Before they are read: what changes meanwhile is found the next time.
+        let read = options.certs.looks(&options.id);
+        let (server, certificate) = options.server().await?;
         // The hub makes one for us too if we do not; better is to find out now.
         tls::load(&options.certs, &options.client_name()).await?;
         let HostPort { host, port } = &options.listen_addr;
         let listener = Listener::bind(host, *port, &server).await?;
         let is_stopping = watch::Sender::new(false);
-        Ok(Plugin { options, listener, dialler: Dialler::new(), guests, is_stopping })
+        let looked_at = tokio::time::Instant::now();
+        let shown = RefCell::new(Shown { certificate, read, looked_at });
+        let (dialler, is_renewed) = (Dialler::new(), Notify::new());
+        Ok(Plugin { options, listener, shown, is_renewed, dialler, guests, is_stopping })
     }
 
     /// Where it listens, as `READY` tells: the IPv4 address where there are two.
@@ -146,6 +169,11 @@ impl Plugin {
         self.is_stopping.send_replace(true);
     }
 
+    /// Reads the certificate again. One that cannot be used leaves the old in force.
+    pub fn renew(&self) {
+        self.is_renewed.notify_one();
+    }
+
     async fn stopped(mut is_stopping: watch::Receiver<bool>) {
         // Cannot fail while we are there, and is of no use after.
         let _ = is_stopping.wait_for(|is_stopping| *is_stopping).await;
@@ -154,10 +182,16 @@ impl Plugin {
     async fn accept(&self) -> PluginEnded {
         let mut connections = JoinSet::new();
         let mut ended = None;
+        let first = tokio::time::Instant::now() + RENEWAL;
+        let mut daily = interval_at(first, RENEWAL);
         while ended.is_none() {
             tokio::select! {
                 arrival = self.listener.accept() => match arrival {
                     Some(arrival) => {
+                        // Before the handshake, which is to show what is there now.
+                        if self.is_to_be_looked_at() {
+                            self.look(false).await;
+                        }
                         let stopped = Plugin::stopped(self.is_stopping.subscribe());
                         let (guests, timeout) = (self.guests.clone(), self.options.timeout);
                         connections.spawn_local(boxed(welcome(arrival, guests, timeout, stopped)));
@@ -172,7 +206,8 @@ impl Plugin {
                 () = Plugin::stopped(self.is_stopping.subscribe()) => {
                     ended = Some(PluginEnded::Stopped);
                 }
-                () = sleep(RENEWAL) => self.renew().await,
+                () = self.is_renewed.notified() => self.look(true).await,
+                _ = daily.tick() => self.look(true).await,
             }
         }
         self.stop();
@@ -180,10 +215,43 @@ impl Plugin {
         ended.unwrap_or(PluginEnded::Stopped)
     }
 
-    async fn renew(&self) {
+    fn is_to_be_looked_at(&self) -> bool {
+        self.shown.borrow().looked_at + LOOKED_EVERY <= tokio::time::Instant::now()
+    }
+
+    /// Reads the certificate again if its files have changed, or if that is asked for.
+    async fn look(&self, is_asked: bool) {
+        let PluginOptions { certs, id, called, .. } = &self.options;
+        let looks = certs.looks(id);
+        let have_changed = {
+            let mut shown = self.shown.borrow_mut();
+            shown.looked_at = tokio::time::Instant::now();
+            std::mem::replace(&mut shown.read, looks) != looks
+        };
+        if !have_changed && !is_asked {
+            return;
+        }
+        let prefix = called.as_ref().map(|called| format!("{called}: ")).unwrap_or_default();
         match self.options.server().await {
-            Ok(server) => self.listener.set_server(&server),
-            Err(error) => tracing::warn!("the certificate cannot be renewed: {}", causes(&error)),
+            Ok((server, certificate)) => {
+                self.listener.set_server(&server);
+                let until = last_day(&certificate).map(|day| format!(", until {day}"));
+                let is_new = certificate != self.shown.borrow().certificate;
+                self.shown.borrow_mut().certificate = certificate;
+                if is_new {
+                    tracing::info!("{prefix}new certificate{}", until.unwrap_or_default());
+                }
+            }
+            // It was told when they came to look like this.
+            Err(_) if !have_changed => {}
+            Err(error) => {
+                let file = certs.certificate_file(id);
+                tracing::warn!(
+                    "{prefix}the certificate in `{}` cannot be used; the old one stays",
+                    file.display()
+                );
+                tracing::info!("{prefix}{}", causes(&error));
+            }
         }
     }
 
@@ -235,13 +303,14 @@ impl PluginOptions {
         format!("{}-client", self.id)
     }
 
-    async fn server(&self) -> Result<crate::transport::quic::QuicServer, PluginError> {
+    /// The serving end, and the certificate that it shows.
+    async fn server(&self) -> Result<(QuicServer, CertificateDer<'static>), PluginError> {
         let identity = tls::load(&self.certs, &self.id).await?;
         let clients = match self.allow_anonymous {
             true => Clients::KnownOrAnonymous,
             false => Clients::Known,
         };
-        Ok(tls::server(&identity, clients)?)
+        Ok((tls::server(&identity, clients)?, identity.certificate))
     }
 }
 

@@ -9,28 +9,17 @@ import {WINDOWS, go, place} from "./place.js"
 import {isCalm, onLooks} from "./plots.js"
 import {advance, newest, now, onStore, store, takeOlder, timed} from "./store.js"
 import {Timeline} from "./timeline.js"
-import {$, arrange, button, empty, make, maybe, say, set} from "./text.js"
+import {$, arrange, button, empty, field, make, maybe, say, set, tableOf} from "./text.js"
 
 const ROWS = 200
 const PAGES = 4
 const PAGE = 500
 const AGAIN = 400
-const HEADS = ["", "Tool", "Outcome", "Duration", "Began", "Front", "In", "Out"]
 
 const rows = new Map()
 const timeline = new Timeline()
 const body = make("tbody")
-const table = make(
-	"table.calls",
-	make(
-		"thead",
-		make(
-			"tr",
-			HEADS.map(label => make("th", {scope: "col"}, label || make("span.unseen", "Mark")))
-		)
-	),
-	body
-)
+const table = tableOf("calls", [make("span.unseen", "Mark"), "Tool", "Outcome", "Duration", "Began", "Front", "In", "Out"], body)
 const ui = {}
 let schedule
 let drawn = {}
@@ -82,27 +71,20 @@ export function start(later) {
 }
 
 export function filterField() {
-	const field = make("input", {
-		type: "text",
-		$filter: true,
-		"aria-label": "Filter",
-		placeholder: "Filter: outcome:failure tool:git.log slower:500ms …",
-		maxlength: 1024,
-		spellcheck: "false",
-		autocomplete: "off"
-	})
+	const placeholder = "Filter: outcome:failure tool:git.log slower:500ms …"
+	const one = field("input", {$filter: true, "aria-label": "Filter", placeholder, maxlength: 1024})
 	let timer
 	const tell = () => {
 		clearTimeout(timer)
-		go({filter: field.value.trim()})
+		go({filter: one.value.trim()})
 	}
-	field.addEventListener("input", () => {
+	one.addEventListener("input", () => {
 		clearTimeout(timer)
 		timer = setTimeout(tell, 120)
 	})
-	field.addEventListener("change", tell)
-	field.addEventListener("keydown", event => event.key === "Enter" && tell())
-	return field
+	one.addEventListener("change", tell)
+	one.addEventListener("keydown", event => event.key === "Enter" && tell())
+	return one
 }
 
 export const wrongFilter = () => make("p", {"$filter-error": true, role: "alert", hidden: true})
@@ -206,7 +188,7 @@ function showRows(calls, at) {
 	arrange(body, children)
 	if (children.length) arrange(ui.list, [table])
 	else if (!place().filter) arrange(ui.list, [empty("No calls yet", "They are seen here as soon as a client calls a tool by one of the fronts.")])
-	else if (passed.wrong) arrange(ui.list, [empty("This is no filter", passed.wrong)])
+	else if (passed.wrong) arrange(ui.list, [empty("This is no filter")])
 	else
 		arrange(ui.list, [
 			passed.of === place().filter ? empty("No call passes this filter", "Of those that are kept; the journal may have more.") : empty("Reading …")

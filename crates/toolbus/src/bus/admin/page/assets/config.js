@@ -31,7 +31,7 @@ async function read() {
 
 // Lines of a table and of the tables in it; small ones stand in their line.
 function toml(node, path) {
-	const isTable = ([, value]) => value.kind === "object" && (!path.length || WIDE < inline(value).length || value.entries.some(([, one]) => one.kind === "object"))
+	const isTable = ([, value]) => value.kind === "object" && (path.length < 2 || WIDE < inline(value).length)
 	const lines = node.entries.filter(entry => !isTable(entry)).map(([key, value]) => `${bare(key)} = ${inline(value)}`)
 	const inner = node.entries.filter(isTable)
 	if (path.length && (lines.length || !inner.length)) lines.unshift(`[${path.map(bare).join(".")}]`)

@@ -2,8 +2,8 @@
 // itself and takes a value; what is typed for numbers stays as it was typed.
 
 import {compact, parse, prettyText, quote} from "./json.js"
-import {NUMBER, rootOf, under, wrongNumber, wrongText} from "./schema.js"
-import {arrange, button, make, maybe, set, told} from "./text.js"
+import {NUMBER, keyOf, rootOf, under, wrongNumber, wrongText} from "./schema.js"
+import {arrange, button, field as textField, make, maybe, set, told} from "./text.js"
 
 let ids = 0
 const TRUTHS = [parse("true"), parse("false")]
@@ -69,12 +69,6 @@ function build(field, isRequired, withDefaults) {
 	return made
 }
 
-const last = pointer =>
-	pointer
-		.slice(pointer.lastIndexOf("/") + 1)
-		.replaceAll("~1", "/")
-		.replaceAll("~0", "~")
-
 // Name, description and error, around a control or around other fields.
 function frame(field, isRequired, what, name, control) {
 	const id = `f${(ids += 1)}`
@@ -93,7 +87,7 @@ function frame(field, isRequired, what, name, control) {
 		set(self.control, {$field: pointer})
 		set(error, {"$field-error": pointer})
 		const kind = {json: "JSON", select: ""}[field.kind] ?? field.kind
-		const key = last(pointer)
+		const key = keyOf(pointer.slice(pointer.lastIndexOf("/") + 1))
 		arrange(
 			head,
 			[
@@ -113,7 +107,7 @@ function frame(field, isRequired, what, name, control) {
 }
 
 function area(least, attributes) {
-	const control = make("textarea", {spellcheck: "false", autocomplete: "off", rows: least, ...attributes})
+	const control = textField("textarea", {rows: least, ...attributes})
 	const grow = () => (control.rows = Math.min(24, Math.max(least, control.value.split("\n").length)))
 	control.addEventListener("input", grow)
 	control.fill = text => {
@@ -125,7 +119,7 @@ function area(least, attributes) {
 
 function typed(field, isRequired) {
 	const isText = field.kind === "string"
-	const control = isText ? area(1) : make("input", {type: "text", inputmode: field.kind === "integer" ? "numeric" : "decimal", autocomplete: "off"})
+	const control = isText ? area(1) : textField("input", {inputmode: field.kind === "integer" ? "numeric" : "decimal"})
 	const self = frame(field, isRequired, "div.field", "label", control)
 	const text = () => (isText ? control.value : control.value.trim())
 	const isNothing = () => text() === "" && !(isText && isRequired)

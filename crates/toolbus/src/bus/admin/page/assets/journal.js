@@ -3,7 +3,7 @@
 import {fillFilter, filterField, wrongFilter} from "./calls.js"
 import {member, numberOf, parse, plain, say as says} from "./json.js"
 import {get, linkState} from "./link.js"
-import {MARKS, bytes, count, duration, nameOf, time, tone, words} from "./numbers.js"
+import {MARKS, bytes, duration, nameOf, some, time, tone, words} from "./numbers.js"
 import {place} from "./place.js"
 import {$, arrange, button, empty, failed, json, make, maybe, say, set, told} from "./text.js"
 
@@ -60,16 +60,16 @@ async function load(filter, before) {
 		if (error.status === 400) wrong = error.message
 		arrange(ui.list, [
 			error.status === 404
-				? empty("There is no journal", error.message)
-				: error.status === 400
-					? empty("This is no filter", error.message)
+				? empty("There is no journal", "[journal] in the config names one.")
+				: wrong
+					? empty("This is no filter")
 					: failed(error.message)
 		])
 	}
 	set(ui.more, {disabled: false})
 	maybe(ui.wrong, wrong)
 	set(ui.filter, {"aria-invalid": wrong ? "true" : null})
-	say(ui.note, scanned ? `${bytes(scanned)} looked through${passedOver ? `, ${count(passedOver)} lines are none of a journal` : ""}` : "")
+	say(ui.note, scanned ? `${bytes(scanned)} looked through${passedOver ? `, ${some(passedOver, "line")} ${passedOver === 1 ? "is" : "are"} none of a journal` : ""}` : "")
 	arrange(ui.foot, [next && ui.more, ui.note].filter(Boolean))
 }
 

@@ -5,7 +5,7 @@ import {bytes, count, duration, nameOf, percent, quoted, short, some} from "./nu
 import {go} from "./place.js"
 import {PLOTS, draw, onLooks} from "./plots.js"
 import {advance, ended, now, onStore, store} from "./store.js"
-import {$, arrange, button, empty, make, maybe, say, set} from "./text.js"
+import {$, arrange, button, empty, make, maybe, say, set, tableOf} from "./text.js"
 
 const AGAIN = 2_000
 const STATES = {
@@ -23,17 +23,7 @@ const numbers = {}
 const plots = {}
 const rows = {backs: new Map(), fronts: new Map(), stats: new Map()}
 const body = make("tbody")
-const table = make(
-	"table.stats",
-	make(
-		"thead",
-		make(
-			"tr",
-			["Tool", "Calls", "Failed", "p50", "p99"].map(label => make("th", {scope: "col"}, label))
-		)
-	),
-	body
-)
+const table = tableOf("stats", ["Tool", "Calls", "Failed", "p50", "p99"], body)
 let minute = {}
 let asked = 0
 let askedFor = ""

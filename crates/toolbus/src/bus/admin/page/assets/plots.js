@@ -84,7 +84,7 @@ export const PLOTS = {
 		unit: "p50 and p99",
 		isLog: true,
 		of: bin => [bin.p50, bin.p99],
-		label: ms => duration(ms).replace(/\.0+ /, " "),
+		label: ms => (ms < 1000 ? duration(ms).replace(/\.0+ /, " ") : `${ms / 1000} s`),
 		read: ([p50, p99]) => (p50 == null ? "no call ended" : `p50 ${duration(p50)} · p99 ${duration(p99)}`),
 		draw(pen, [p50, p99], from, to, y) {
 			if (p50 == null) return
@@ -149,7 +149,7 @@ function bins(history, size) {
 function axis(kind, values) {
 	const there = values.flat().filter(value => 0 < value)
 	if (kind.isLog) {
-		const least = Math.floor(Math.log10(Math.min(...there, 1000)))
+		const least = Math.floor(Math.log10(Math.min(...(there.length ? there : [1]))))
 		const most = Math.max(least + 2, Math.ceil(Math.log10(Math.max(...there, 0.001))))
 		const ticks = []
 		for (let power = least; power <= most; power += most - least > 4 ? 2 : 1) ticks.push(10 ** power)
@@ -180,7 +180,7 @@ export function draw(canvas, name, history, pointer) {
 		line(pen, LEFT, at, right, at, "rule")
 		write(pen, kind.label(tick), LEFT - 8, at, "right")
 	}
-	write(pen, "15 min ago", LEFT, bottom + 11, "left")
+	write(pen, "15 min", LEFT, bottom + 11, "left")
 	for (const ago of [10, 5]) write(pen, ago, x(first + SECONDS - ago * 60), bottom + 11, "center")
 	write(pen, "now", right, bottom + 11, "right")
 	all.forEach((bin, at) => kind.draw(pen, values[at], x(bin.at), Math.max(x(bin.at) + 1, x(bin.at + size) - 1), y, bottom))

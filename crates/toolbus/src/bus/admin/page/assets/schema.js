@@ -10,6 +10,8 @@ export const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 
 export const under = (pointer, key) => `${pointer}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`
 
+export const keyOf = step => step.replaceAll("~1", "/").replaceAll("~0", "~")
+
 export function rootOf(schema) {
 	// The root itself is none of those that are counted.
 	const budget = {left: FIELDS + 1}
@@ -18,7 +20,6 @@ export function rootOf(schema) {
 }
 
 // The field of a schema: {kind, schema, title, description, fallback} with `options` of a select,
-
 // `item` of an array, `members` of an object. `depth` counts the steps from the root.
 function fieldOf(root, outer, depth, within, budget) {
 	budget.left -= 1
@@ -65,7 +66,7 @@ function named(root, reference = "") {
 		} catch {
 			// Not percent-encoded after all.
 		}
-		key = key.replaceAll("~1", "/").replaceAll("~0", "~")
+		key = keyOf(key)
 		at = at?.kind === "array" ? at.items[key] : member(at, key)
 	}
 	return at

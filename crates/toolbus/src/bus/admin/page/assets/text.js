@@ -54,6 +54,13 @@ export function button(what, label, does, attributes = {}) {
 // Text with what is not seen made visible.
 const visible = text => String(text).replace(UNSEEN, one => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`)
 
+// A table with these columns.
+export const tableOf = (look, heads, body) =>
+	make(`table.${look}`, make("thead", make("tr", [heads.map(head => make("th", {scope: "col"}, head))])), body)
+
+// A field of one line, or of more.
+export const field = (what, attributes) => make(what, {type: what === "input" && "text", spellcheck: "false", autocomplete: "off", ...attributes})
+
 // Puts a text of the bus into an element, if it is another than now.
 export function say(element, text) {
 	const shown = visible(text)

@@ -19,7 +19,6 @@ export class Timeline {
 	#drawn = []
 
 	// Draws the calls, newest first, that were there in the last `seconds` before `until`. `history`
-
 	// has exact counts where every call is wanted, for then those that were told may be fewer.
 	draw(canvas, {calls, until, seconds, key, history, marked}) {
 		const on = penOn(canvas)

@@ -9,7 +9,7 @@ import {count, some} from "./numbers.js"
 import {go, place} from "./place.js"
 import {Run} from "./run.js"
 import {onStore, store} from "./store.js"
-import {$, arrange, button, empty, failed, json, make, maybe, say, set, told} from "./text.js"
+import {$, arrange, button, empty, failed, field, json, make, maybe, say, set, told} from "./text.js"
 
 const HIGH = 52
 const PAGE = 100
@@ -40,14 +40,7 @@ export function repaint() {
 
 export function start(later) {
 	schedule = later
-	ui.search = make("input", {
-		type: "text",
-		$search: true,
-		"aria-label": "Search tools",
-		placeholder: "Search tools …",
-		spellcheck: "false",
-		autocomplete: "off"
-	})
+	ui.search = field("input", {$search: true, "aria-label": "Search tools", placeholder: "Search tools …"})
 	ui.number = make("span.note", {$number: "tools"})
 	ui.only = make("div.only", {hidden: true})
 	ui.high = make("div.high")
