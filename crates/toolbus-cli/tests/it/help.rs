@@ -1086,6 +1086,10 @@ fn serve_at_length() {
                   --no-run-socket
                       Let no command use what runs here: `toolbus call` and others start their own
 
+                  --threads <N>
+                      Serve connections over HTTP on so many threads; `auto` takes as many as there are cores,
+                      at most 8 [default: `threads` of the config, or 1]
+
             Global options:
                   --config <FILE>
                       Read this config, ours or an editor's [default: toolbus.toml, here or above]

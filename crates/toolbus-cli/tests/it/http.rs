@@ -39,8 +39,13 @@ impl Request {
 
     /// A request of 2026-07-28, with the headers that repeat what it says.
     pub(crate) fn modern(url: &str, method: &str, name: &str, body: &str) -> Request {
+        Request::connect(url).say_modern(method, name, body)
+    }
+
+    /// The same on a connection that is there.
+    pub(crate) fn say_modern(self, method: &str, name: &str, body: &str) -> Request {
         let length = body.len();
-        Request::connect(url).say(&format!(
+        self.say(&format!(
             "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\nMcp-Name: {name}\r\nContent-Length: {length}\r\n\r\n{body}"
         ))
     }

@@ -1,5 +1,6 @@
 //! `toolbus` as a server that listens: where, how it is signalled, how it ends.
 
+use std::env;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -9,6 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use toolbus_testkit::patience::{PATIENCE, awaited};
 
 use crate::page::command;
+
+/// On how many threads `toolbus serve` is to run in these tests, where the test itself says nothing.
+const THREADS: &str = "TOOLBUS_TEST_THREADS";
 
 /// A run of `toolbus` that listens. Dropping it kills it.
 pub(crate) struct Server {
@@ -32,6 +36,10 @@ impl Server {
     /// The same with more in its environment.
     pub(crate) fn start_with(words: &[&str], count: usize, env: &[(&str, &str)]) -> Server {
         let mut command = command(words);
+        let says_nothing = words.first() == Some(&"serve") && !words.contains(&"--threads");
+        if let Some(threads) = env::var_os(THREADS).filter(|_| says_nothing) {
+            command.arg("--threads").arg(threads);
+        }
         command.envs(env.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Server::run(command, count)

@@ -94,6 +94,7 @@ mod serve;
 // Looks at processes by /proc, and has a terminal by util-linux.
 #[cfg(target_os = "linux")]
 mod serve_ends;
+mod serve_threads;
 mod service;
 mod shell;
 // Looks at processes by /proc.

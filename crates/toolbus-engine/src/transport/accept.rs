@@ -12,7 +12,7 @@ use super::passed::PassedSocket;
 use super::stream::Stream;
 use super::tcp::{self, ListenError};
 #[cfg(feature = "tls")]
-use super::tls::{ServerTls, TlsError};
+use super::tls::{Handshakes, ServerTls, TlsError};
 use super::unix;
 
 /// How long to wait when the system has no descriptor or memory for one more connection:
@@ -49,7 +49,22 @@ pub struct Arrival {
     /// Who it is.
     pub peer: Whereabouts,
     #[cfg(feature = "tls")]
-    tls: Option<ServerTls>,
+    tls: Option<Handshakes>,
+}
+
+/// The same on its way to another thread.
+#[cfg(feature = "http")]
+pub(super) struct Departed {
+    stream: RawDeparted,
+    peer: Whereabouts,
+    #[cfg(feature = "tls")]
+    tls: Option<Handshakes>,
+}
+
+#[cfg(feature = "http")]
+enum RawDeparted {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
 }
 
 #[derive(Debug)]
@@ -147,7 +162,7 @@ impl Listener {
             stream,
             peer,
             #[cfg(feature = "tls")]
-            tls: self.tls.clone(),
+            tls: self.tls.as_ref().map(ServerTls::acceptor),
         })
     }
 }
@@ -159,6 +174,21 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 impl Arrival {
+    /// Leaves the runtime of this thread.
+    #[cfg(feature = "http")]
+    pub(super) fn depart(self) -> io::Result<Departed> {
+        let stream = match self.stream {
+            Raw::Tcp(stream) => RawDeparted::Tcp(stream.into_std()?),
+            Raw::Unix(stream) => RawDeparted::Unix(stream.into_std()?),
+        };
+        Ok(Departed {
+            stream,
+            peer: self.peer,
+            #[cfg(feature = "tls")]
+            tls: self.tls,
+        })
+    }
+
     /// Shakes hands, where that is asked for, and gives the open connection.
     ///
     /// Not to be awaited by the task that accepts: other clients wait meanwhile.
@@ -181,6 +211,23 @@ impl Arrival {
             Raw::Tcp(stream) => Ok(Stream::Tcp(stream)),
             Raw::Unix(stream) => Ok(Stream::Unix(stream)),
         }
+    }
+}
+
+#[cfg(feature = "http")]
+impl Departed {
+    /// Enters the runtime of this thread.
+    pub(super) fn arrive(self) -> io::Result<Arrival> {
+        let stream = match self.stream {
+            RawDeparted::Tcp(stream) => Raw::Tcp(TcpStream::from_std(stream)?),
+            RawDeparted::Unix(stream) => Raw::Unix(UnixStream::from_std(stream)?),
+        };
+        Ok(Arrival {
+            stream,
+            peer: self.peer,
+            #[cfg(feature = "tls")]
+            tls: self.tls,
+        })
     }
 }
 

@@ -33,6 +33,10 @@ pub mod crowd;
 pub mod descriptors;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "http")]
+pub(crate) mod mailbox;
+#[cfg(feature = "http")]
+mod threads;
 
 #[cfg(feature = "runtime")]
 pub use accept::{Arrival, Listener, Whereabouts};
@@ -40,3 +44,5 @@ pub use accept::{Arrival, Listener, Whereabouts};
 pub use passed::PassedSocket;
 #[cfg(feature = "runtime")]
 pub use stream::{PeerIdentity, Stream};
+#[cfg(feature = "http")]
+pub use threads::Threads;

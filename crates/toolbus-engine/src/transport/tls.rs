@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+pub(in crate::transport) use server::Handshakes;
 pub use server::{FileLook, LOOKED_EVERY, ServerFiles, ServerTls, last_day};
 
 /// One end of an open TLS connection.

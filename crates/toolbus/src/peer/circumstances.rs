@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use crate::transport::PassedSocket;
+#[cfg(feature = "http")]
+use crate::transport::Threads;
 #[cfg(feature = "tls")]
 use crate::transport::tls::ServerTls;
 
@@ -17,6 +19,9 @@ pub struct Circumstances {
     pub is_closed: bool,
     /// The socket that was opened for it.
     pub socket: Option<PassedSocket>,
+    /// Threads that may have connections of it.
+    #[cfg(feature = "http")]
+    pub threads: Threads,
     /// What it shows by TLS until now, which stays in force if its files cannot be used.
     #[cfg(feature = "tls")]
     pub tls: Option<ServerTls>,

@@ -5,6 +5,7 @@ mod front;
 mod socket;
 mod sockets;
 
+use std::cell::OnceCell;
 use std::convert::Infallible;
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -16,13 +17,14 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet, spawn_local};
 use tokio::time::{Instant, timeout_at};
 use toolbus::address::Address;
 use toolbus::bus::admin::AdminPlan;
-use toolbus::bus::config::{Config, JournalConfig};
+use toolbus::bus::config::{Config, JournalConfig, ThreadCount};
 use toolbus::bus::journal::Journal;
 use toolbus::bus::lenient::{SLOW, forget_left_out, is_back, left_out};
 use toolbus::bus::observe::Observer;
 use toolbus::bus::run::{RunSocket, Stamp};
 use toolbus::bus::{Bus, Listed};
 use toolbus::peer::{Circumstances, PeerKind, Registry};
+use toolbus_engine::transport::Threads;
 use toolbus_proto::tool::Failure;
 
 use self::admin::Pages;
@@ -83,6 +85,10 @@ pub(crate) struct ServeArgs {
     /// Let no command use what runs here: `toolbus call` and others start their own
     #[arg(long)]
     no_run_socket: bool,
+    /// Serve connections over HTTP on so many threads; `auto` takes as many as there are cores, at
+    /// most 8 [default: `threads` of the config, or 1]
+    #[arg(long, value_name = "N", value_parser = ThreadCount::parse)]
+    threads: Option<ThreadCount>,
 }
 
 fn examples() -> String {
@@ -108,6 +114,8 @@ pub(crate) fn run(args: &ServeArgs, globals: &Globals) -> Result<(), Failed> {
         list_timeout: args.list_timeout,
         is_fresh: args.fresh.fresh,
         service: &service,
+        threads: args.threads,
+        started: OnceCell::new(),
     };
     let wanted = Wanted::read(&asked, &[])?;
     spans::say_if_missing();
@@ -189,6 +197,31 @@ struct Asked<'a> {
     is_fresh: bool,
     /// Who started us.
     service: &'a Service,
+    /// On how many threads, whatever the config says.
+    threads: Option<ThreadCount>,
+    /// How many were started, and those besides ours.
+    started: OnceCell<(usize, Threads)>,
+}
+
+impl Asked<'_> {
+    /// The threads that connections are served on. They are started once.
+    fn threads(&self, config: &Config) -> Result<Threads, Failed> {
+        let count = self.threads.unwrap_or(config.threads).count();
+        if let Some((started, threads)) = self.started.get() {
+            if count != *started {
+                tracing::warn!(
+                    "`serve.threads`: {count} threads are there after the next start; for now it \
+                     stays at {started}"
+                );
+            }
+            return Ok(threads.clone());
+        }
+        let threads = Threads::start(count - 1).map_err(|error| {
+            Failed::new(Exit::Failed, format!("cannot start {count} threads")).caused_by(&error)
+        })?;
+        let _ = self.started.set((count, threads.clone()));
+        Ok(threads)
+    }
 }
 
 /// What the config asks for, checked as far as it can be before anything is opened.
@@ -231,12 +264,14 @@ impl Wanted {
             front.list_timeout = front.list_timeout.or(asked.list_timeout);
         }
         let sockets = Sockets::of(asked.service.sockets(), &config);
+        let threads = asked.threads(&config)?;
         let mut wrong = Vec::new();
         let folder = path.parent().unwrap_or(Path::new(""));
         let plans = config.fronts.iter().map(|front| {
             let circumstances = Circumstances {
                 folder: folder.to_owned(),
                 socket: sockets.of_front(&front.name),
+                threads: threads.clone(),
                 tls: running.iter().find_map(|running| running.tls_at(&front.serve)),
                 ..Circumstances::default()
             };

@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Incoming};
 use thiserror::Error;
 
+use super::carried::FarBody;
 use super::client::Lease;
 use super::socket::ServerSocket;
 use crate::task::{boxed, spawn_local};
@@ -23,6 +24,8 @@ pub struct Body {
     /// `None` when it has ended, well or not.
     incoming: Option<Incoming>,
     owner: Owner,
+    /// Where it comes from instead, if another thread reads it.
+    far: Option<Rc<FarBody>>,
 }
 
 /// Who has to know when the body is over.
@@ -41,11 +44,24 @@ pub(super) enum Owner {
 impl Body {
     pub(super) fn new(incoming: Incoming, owner: Owner) -> Body {
         let is_empty = incoming.is_end_stream();
-        let mut body = Body { incoming: Some(incoming), owner };
+        let mut body = Body { incoming: Some(incoming), owner, far: None };
         if is_empty {
             body.end_well();
         }
         body
+    }
+
+    /// One that another thread reads.
+    pub(super) fn far(far: Rc<FarBody>) -> Body {
+        Body { incoming: None, owner: Owner::None, far: Some(far) }
+    }
+
+    /// Has all of it been taken, as far as is known?
+    pub(super) fn has_ended(&mut self) -> bool {
+        if self.incoming.as_ref().is_some_and(Incoming::is_end_stream) {
+            self.end_well();
+        }
+        self.incoming.is_none() && self.far.is_none()
     }
 
     /// Waits for the next chunk; `None` is a good end. Dropped meanwhile, it has taken nothing.
@@ -58,6 +74,9 @@ impl Body {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, BodyError>> {
+        if let Some(far) = &self.far {
+            return far.poll_next(context);
+        }
         loop {
             let Some(incoming) = &mut self.incoming else { return Poll::Ready(Ok(None)) };
             match ready!(Pin::new(incoming).poll_frame(context)) {
@@ -132,11 +151,14 @@ impl Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
+        if let Some(far) = &self.far {
+            far.leave();
+        }
         let Some(incoming) = self.incoming.take() else { return };
         match self.owner {
             Owner::Server(ref socket) => socket.throw_away(incoming),
             Owner::Stream { bytes_max, patience } => {
-                let rest = Body { incoming: Some(incoming), owner: Owner::None };
+                let rest = Body { incoming: Some(incoming), owner: Owner::None, far: None };
                 drop(spawn_local(boxed(rest.thrown_away(bytes_max, patience))));
             }
             Owner::None | Owner::Lease(_) => {}

@@ -12,6 +12,7 @@ use bytes::{Buf, Bytes};
 use toolbus_proto::counted::Counted;
 use toolbus_proto::tool::Failure;
 
+use super::carried::Watch;
 use super::sink::Pipe;
 use super::socket::Exit;
 use crate::account::{Account, Charge, CutOff};
@@ -47,6 +48,8 @@ pub(super) struct Tally {
     pipe: RefCell<Weak<Pipe>>,
     /// How hyper is made to let go of what it has; only a server knows.
     exit: OnceCell<Exit>,
+    /// Who tells another thread, where the sender is.
+    watch: OnceCell<Watch>,
 }
 
 impl Tally {
@@ -57,11 +60,41 @@ impl Tally {
     }
 
     fn count(&self) {
-        self.charge.set_unread(self.waiting.get() + self.given.get());
+        let bytes = self.waiting.get() + self.given.get();
+        self.charge.set_unread(bytes);
+        if let Some(watch) = self.watch.get() {
+            watch.holds(bytes);
+        }
+    }
+
+    pub(super) fn set_watch(&self, watch: Watch) {
+        let _ = self.watch.set(watch);
+    }
+
+    pub(super) fn watch(&self) -> Option<&Watch> {
+        self.watch.get()
+    }
+
+    /// So much more was given to another thread, and so much waits here.
+    pub(super) fn given_away(&self, bytes: usize, waiting: usize) {
+        self.given.set(self.given.get() + bytes);
+        self.set_waiting(waiting);
+    }
+
+    /// Of so much the other thread has let go.
+    pub(super) fn let_go(&self, bytes: usize) {
+        self.given.set(self.given.get().saturating_sub(bytes));
+        self.count();
     }
 
     pub(super) fn set_exit(&self, exit: Exit) {
         let _ = self.exit.set(exit);
+    }
+
+    pub(super) fn take_exit(&self) {
+        if let Some(exit) = self.exit.get() {
+            exit.take();
+        }
     }
 
     /// What is held is on this account from now on.
@@ -87,9 +120,7 @@ impl CutOff for Tally {
         if let Some(pipe) = pipe {
             pipe.cut_off();
         }
-        if let Some(exit) = self.exit.get() {
-            exit.take();
-        }
+        self.take_exit();
     }
 }
 

@@ -5,6 +5,7 @@
 //! What stands in heads and bodies is the business of the wires.
 
 mod body;
+mod carried;
 mod client;
 mod given;
 mod proxy;

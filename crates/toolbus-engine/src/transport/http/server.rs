@@ -4,6 +4,7 @@
 //! between requests, answers it does not read, bodies that are no longer needed. Only the time
 //! that a call itself takes is the handler's own business.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -17,15 +18,16 @@ use hyper::http::{Request, Response, Version, request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, Sleep, timeout_at};
 
 use super::body::{Body, Owner};
+use super::carried::{Home, Seat};
 use super::sink::{BodySink, Pipe, Pushed};
 use super::socket::{InFlight, Io, Open, ServerSocket, Then};
 use super::{CONNECTION_WINDOW, OnThisThread, STREAM_WINDOW};
 use crate::transport::crowd::{self, Member, Room};
-use crate::transport::{Arrival, Listener, PeerIdentity, Whereabouts};
+use crate::transport::{Arrival, Listener, PeerIdentity, Threads, Whereabouts};
 
 /// What a server bears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +100,15 @@ pub struct Responder {
 }
 
 impl Responder {
+    pub(super) fn of(pipe: Rc<Pipe>) -> Responder {
+        Responder { pipe: Some(pipe) }
+    }
+
+    /// What the answer goes into: it is not given by this any more.
+    pub(super) fn into_pipe(mut self) -> Option<Rc<Pipe>> {
+        self.pipe.take()
+    }
+
     /// Answers with a head; the body follows by the sink.
     pub fn respond(mut self, head: Response<()>) -> BodySink {
         let pipe = self.pipe.take().unwrap_or_default();
@@ -148,9 +159,20 @@ impl Server {
         limits: Limits,
         handler: impl Fn(Exchange) + 'static,
     ) -> Server {
+        Server::start_on(&Threads::default(), listener, limits, handler)
+    }
+
+    /// The same, and these threads have connections, too. The handler is called here.
+    pub fn start_on(
+        threads: &Threads,
+        listener: Listener,
+        limits: Limits,
+        handler: impl Fn(Exchange) + 'static,
+    ) -> Server {
         let (stop, stopped) = watch::channel(None);
-        let shared = Shared { limits: Rc::new(limits), handler: Rc::new(handler) };
-        let task = crate::task::spawn_local(accept(listener, shared, stopped));
+        let shared = Shared::new(limits, handler);
+        let places = Places::new(threads, &shared);
+        let task = crate::task::spawn_local(accept(listener, shared, places, stopped));
         Server { stop, task }
     }
 
@@ -169,16 +191,92 @@ impl Drop for Server {
 
 /// What all connections of a server have in common.
 #[derive(Clone)]
-struct Shared {
+pub(super) struct Shared {
     limits: Rc<Limits>,
     handler: Rc<dyn Fn(Exchange)>,
 }
 
-type Stop = watch::Receiver<Option<Instant>>;
+impl Shared {
+    pub(super) fn new(limits: Limits, handler: impl Fn(Exchange) + 'static) -> Shared {
+        Shared { limits: Rc::new(limits), handler: Rc::new(handler) }
+    }
+}
 
-async fn accept(listener: Listener, shared: Shared, mut stop: Stop) {
+pub(super) type Stop = watch::Receiver<Option<Instant>>;
+
+/// The threads that connections may be on.
+struct Places {
+    /// How many are on this one.
+    here: Rc<Cell<usize>>,
+    others: Vec<Rc<Home>>,
+    /// This one has connections only if there is no other.
+    others_have_all: bool,
+    /// What speaks with the others.
+    _tasks: JoinSet<()>,
+}
+
+impl Places {
+    fn new(threads: &Threads, shared: &Shared) -> Places {
+        let mut tasks = JoinSet::new();
+        let found =
+            |thread| Home::found(thread, *shared.limits, shared.handler.clone(), &mut tasks);
+        let others = threads.each().map(found).collect();
+        let others_have_all = threads.has_all();
+        Places { here: Rc::default(), others, others_have_all, _tasks: tasks }
+    }
+
+    /// Where the next connection goes; `None` is this thread.
+    ///
+    /// This one also has all that is asked on the others, so that it takes fewer. But it takes the
+    /// first: as long as there is little to do, what passes between threads would only cost time.
+    fn choose(&self) -> Option<Seat> {
+        let others = || self.others.iter().filter(|other| !other.is_lost());
+        let all: usize = others().map(|other| other.connections()).sum();
+        let mine = self.here.get() * OTHERS_SHARE * others().count();
+        let least = others().min_by_key(|other| other.connections())?;
+        (self.others_have_all || all < mine).then(|| least.seat())
+    }
+}
+
+/// For each connection of the thread that has the bus, each other thread has so many.
+const OTHERS_SHARE: usize = 3;
+
+/// One more connection on this thread, for as long as it lives.
+struct CountedHere(Rc<Cell<usize>>);
+
+impl CountedHere {
+    fn new(here: &Rc<Cell<usize>>) -> CountedHere {
+        here.set(here.get() + 1);
+        CountedHere(here.clone())
+    }
+}
+
+impl Drop for CountedHere {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+async fn accept(listener: Listener, shared: Shared, places: Places, mut stop: Stop) {
     let stopped = stop.clone();
-    let serve = |arrival, member| serve(arrival, member, shared.clone(), stopped.clone());
+    let serve = |arrival: Arrival, member: Rc<Member>| {
+        let (shared, stop) = (shared.clone(), stopped.clone());
+        let there = places.choose();
+        let here = there.is_none().then(|| CountedHere::new(&places.here));
+        async move {
+            let _counted = here;
+            match there {
+                Some(there) => there.carry(arrival, &member, stop).await,
+                None => {
+                    let opened = move |socket: &Rc<ServerSocket>| {
+                        let quiet = socket.clone();
+                        member.opened(move || quiet.quiet_since());
+                    };
+                    serve(arrival, opened, shared, stop).await;
+                }
+            }
+        }
+    };
     let Limits { connections_max, silence, .. } = *shared.limits;
     let room = Room { connections_max, silence };
     let (until, mut connections) =
@@ -199,21 +297,25 @@ async fn stopping(stop: &mut Stop) -> Instant {
 }
 
 /// Serves one connection to its end.
-async fn serve(arrival: Arrival, member: Rc<Member>, shared: Shared, mut stop: Stop) {
+pub(super) async fn serve(
+    arrival: Arrival,
+    opened: impl FnOnce(&Rc<ServerSocket>),
+    shared: Shared,
+    mut stop: Stop,
+) {
     let limits = shared.limits.clone();
     let peer = arrival.peer.clone();
-    let opened = tokio::select! {
-        opened = arrival.open(limits.head_timeout) => opened,
+    let stream = tokio::select! {
+        stream = arrival.open(limits.head_timeout) => stream,
         _ = stopping(&mut stop) => return,
     };
-    let stream = match opened {
+    let stream = match stream {
         Ok(stream) => stream,
         Err(error) => return tracing::debug!("{peer}: {error}"),
     };
     let identity = stream.identity();
     let socket = Rc::new(ServerSocket::new(stream, limits.clone()));
-    let quiet = socket.clone();
-    member.opened(move || quiet.quiet_since());
+    opened(&socket);
     let open = Open::new(socket.clone());
     let asker = peer.clone();
     let service = Service { socket: socket.clone(), handler: shared.handler, peer, identity };

@@ -16,6 +16,7 @@ use hyper::http::{Response, StatusCode};
 use thiserror::Error;
 use toolbus_proto::channel::Outbox;
 
+use super::carried::{FarPipe, Shipment, UNWRITTEN_MAX, Watch};
 use super::given::{Giving, Piece, Tally};
 use super::socket::{Exit, ServerSocket};
 use crate::account::Account;
@@ -100,6 +101,8 @@ pub(super) struct Pipe {
     state: RefCell<State>,
     /// What all of it holds in memory, and whose it is.
     tally: Rc<Tally>,
+    /// The other hand, if it is on another thread.
+    far: Option<FarPipe>,
 }
 
 #[derive(Default)]
@@ -110,6 +113,11 @@ struct State {
     /// The first of what waits, as far as hyper has not taken it.
     giving: Option<Giving>,
     ending: Ending,
+    /// With another thread, and not written there.
+    shipped: usize,
+    /// Of an answer that another thread writes: its head was sent there, and its end.
+    is_begun: bool,
+    is_ended: bool,
     /// All of it was there before its head, which says how long it is.
     is_whole: bool,
     /// The sender was told that there is no room.
@@ -122,7 +130,7 @@ struct State {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+pub(super) enum Ending {
     /// There may be more.
     #[default]
     Open,
@@ -133,7 +141,16 @@ enum Ending {
 impl State {
     /// How many bytes hyper can take.
     fn len(&self) -> usize {
-        self.waiting.len() + self.giving.as_ref().map_or(0, Giving::len)
+        self.waiting.len() + self.giving.as_ref().map_or(0, Giving::len) + self.shipped
+    }
+
+    /// Who waits for room, if there is some again.
+    fn room_again(&mut self) -> Option<Waker> {
+        if !self.told_full || BYTES_WAITING_MAX / 2 <= self.len() {
+            return None;
+        }
+        self.told_full = false;
+        self.room.take()
     }
 
     /// Lets go of what waits.
@@ -150,6 +167,97 @@ impl Pipe {
         let pipe = Pipe::default();
         pipe.tally.set_exit(exit);
         pipe
+    }
+
+    /// For an exchange whose connection another thread has.
+    pub(super) fn far(far: FarPipe) -> Pipe {
+        Pipe { far: Some(far), ..Pipe::default() }
+    }
+
+    /// What becomes of it is told to another thread.
+    pub(super) fn watch(&self, watch: Watch) {
+        self.tally.set_watch(watch);
+    }
+
+    /// What there is for the other thread, if there is something.
+    pub(super) fn ship(&self) -> Option<Shipment> {
+        let far = self.far.as_ref()?;
+        far.unlist();
+        let mut state = self.state.borrow_mut();
+        let head = state.head.take();
+        state.is_begun |= head.is_some();
+        if state.is_gone || !state.is_begun || state.is_ended {
+            return None;
+        }
+        let body = match state.shipped < UNWRITTEN_MAX {
+            true => std::mem::take(&mut state.waiting),
+            false => Outbox::new(),
+        };
+        state.shipped += body.len();
+        self.tally.given_away(body.len(), state.waiting.len());
+        let ending = if state.waiting.is_empty() { state.ending } else { Ending::Open };
+        state.is_ended = ending != Ending::Open;
+        if head.is_none() && body.is_empty() && !state.is_ended {
+            return None;
+        }
+        Some(Shipment { id: far.id(), head, body, is_whole: state.is_whole, ending })
+    }
+
+    /// Takes what another thread has sent.
+    pub(super) fn refill(&self, shipment: Shipment) {
+        let Shipment { head, mut body, is_whole, ending, .. } = shipment;
+        if let Some(watch) = self.tally.watch() {
+            watch.takes(body.len());
+        }
+        let mut state = self.state.borrow_mut();
+        if state.is_gone || state.ending != Ending::Open {
+            drop(state);
+            // Nothing of it is kept.
+            return self.tally.let_go(0);
+        }
+        state.waiting.append(&mut body);
+        state.is_whole |= is_whole;
+        state.ending = ending;
+        if head.is_some() {
+            state.head = head;
+        }
+        self.tally.set_waiting(state.waiting.len());
+        let taker = state.taker.take();
+        drop(state);
+        wake(taker);
+    }
+
+    /// So much of what the other thread was given is written, or thrown away.
+    pub(super) fn released(&self, bytes: usize) {
+        self.tally.let_go(bytes);
+        let mut state = self.state.borrow_mut();
+        state.shipped = state.shipped.saturating_sub(bytes);
+        let has_more = !state.waiting.is_empty() && state.shipped < UNWRITTEN_MAX;
+        let room = state.room_again();
+        drop(state);
+        wake(room);
+        if has_more {
+            self.list();
+        }
+    }
+
+    /// The other thread keeps nothing of it, and takes nothing more.
+    pub(super) fn over(&self) {
+        let shipped = self.state.borrow().shipped;
+        self.released(shipped);
+    }
+
+    /// There may be something for another thread.
+    fn list(&self) {
+        if let Some(far) = &self.far {
+            far.list();
+        }
+    }
+
+    /// What waits is thrown away, the body cut short, and what hyper has for it is forgotten.
+    pub(super) fn cut_off_with_all(&self) {
+        self.cut_off();
+        self.tally.take_exit();
     }
 
     fn charge_to(self: &Rc<Pipe>, account: &Account) {
@@ -169,6 +277,10 @@ impl Pipe {
         drop(state);
         wake(taker);
         wake(room);
+        if let Some(far) = &self.far {
+            far.cut();
+            far.list();
+        }
     }
 
     fn fill(&self, put: impl FnOnce(&mut Outbox)) -> Pressure {
@@ -184,6 +296,7 @@ impl Pipe {
         let taker = state.taker.take();
         drop(state);
         wake(taker);
+        self.list();
         room
     }
 
@@ -204,6 +317,7 @@ impl Pipe {
         let taker = state.taker.take();
         drop(state);
         wake(taker);
+        self.list();
     }
 
     /// The head of the answer is known.
@@ -213,6 +327,7 @@ impl Pipe {
         let taker = state.taker.take();
         drop(state);
         wake(taker);
+        self.list();
     }
 
     /// The handler was dropped without an answer.
@@ -243,6 +358,9 @@ impl Pipe {
         drop(state);
         wake(room);
         wake(gone);
+        if let Some(watch) = self.tally.watch() {
+            watch.left();
+        }
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -278,12 +396,9 @@ impl Pipe {
             true => giving.next_copied(HTTP2_PIECE_MAX),
         };
         state.giving = Some(giving).filter(|giving| 0 < giving.len());
-        if state.told_full && state.len() < BYTES_WAITING_MAX / 2 {
-            state.told_full = false;
-            let room = state.room.take();
-            drop(state);
-            wake(room);
-        }
+        let room = state.room_again();
+        drop(state);
+        wake(room);
         Some(piece)
     }
 

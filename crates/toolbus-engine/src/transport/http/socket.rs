@@ -3,10 +3,11 @@
 //! hyper reads and writes through [`Io`]; the [`ServerSocket`] beside it sees enough to know whether
 //! the other side sends a head, sends nothing, or does not read.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::body::Owner;
+use super::carried::Quiet;
 use super::server::Limits;
 use crate::transport::stream::{Stream, linger};
 
@@ -47,6 +49,8 @@ pub(super) struct ServerSocket {
     has_ended: Cell<bool>,
     rest: RefCell<Option<Rest>>,
     waker: RefCell<Option<Waker>>,
+    /// Where the thread that accepts sees whether it is silent, if that is another one.
+    quiet: OnceCell<Arc<Quiet>>,
 }
 
 /// A request body that the handler has dropped, read on so that the answer arrives.
@@ -84,12 +88,30 @@ impl ServerSocket {
             has_ended: Cell::new(false),
             rest: RefCell::new(None),
             waker: RefCell::new(None),
+            quiet: OnceCell::new(),
+        }
+    }
+
+    /// Tells there from now on whether it is silent.
+    pub(super) fn tell(&self, quiet: Arc<Quiet>) {
+        quiet.set(true);
+        let _ = self.quiet.set(quiet);
+    }
+
+    /// Nothing is under way any more, or has just been.
+    fn is_quiet_now(&self) {
+        self.quiet_since.set(Instant::now());
+        if let Some(quiet) = self.quiet.get() {
+            quiet.set(self.in_flight.get() == 0);
         }
     }
 
     /// A head was read.
     pub(super) fn begin(self: &Rc<ServerSocket>, is_http2: bool) -> InFlight {
         self.in_flight.set(self.in_flight.get() + 1);
+        if let Some(quiet) = self.quiet.get() {
+            quiet.set(false);
+        }
         self.head_since.set(None);
         self.is_http2.set(is_http2);
         InFlight { socket: self.clone(), stage: Rc::default() }
@@ -186,7 +208,7 @@ impl ServerSocket {
                 *slot = None;
                 // What was read belonged to the old exchange, and not to a new head.
                 self.head_since.set(None);
-                self.quiet_since.set(Instant::now());
+                self.is_quiet_now();
             }
         }
     }
@@ -271,7 +293,7 @@ impl Drop for InFlight {
         if stage.replace(SocketState::Over) == SocketState::Cut {
             socket.cut.set(socket.cut.get() - 1);
         }
-        socket.quiet_since.set(Instant::now());
+        socket.is_quiet_now();
         socket.wake();
     }
 }

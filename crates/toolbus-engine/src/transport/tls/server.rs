@@ -122,20 +122,36 @@ impl ServerTls {
         }
     }
 
+    /// What shakes hands with a client that comes now.
+    pub(in crate::transport) fn acceptor(&self) -> Handshakes {
+        if self.0.is_to_be_looked_at() {
+            self.0.look(false);
+        }
+        Handshakes(self.0.state.borrow().acceptor.clone())
+    }
+}
+
+/// Shakes hands as a serving end, on any thread.
+#[derive(Clone)]
+pub(in crate::transport) struct Handshakes(TlsAcceptor);
+
+impl Handshakes {
     pub(in crate::transport) async fn accept(
         &self,
         stream: TcpStream,
         patience: Duration,
     ) -> Result<TlsStream, TlsError> {
-        if self.0.is_to_be_looked_at() {
-            self.0.look(false);
-        }
-        let accepting = self.0.state.borrow().acceptor.accept(stream);
-        match timeout(patience, accepting).await {
+        match timeout(patience, self.0.accept(stream)).await {
             Ok(Ok(stream)) => Ok(stream.into()),
             Ok(Err(source)) => Err(TlsError::Handshake { source }),
             Err(_) => Err(TlsError::TimedOut { patience }),
         }
+    }
+}
+
+impl fmt::Debug for Handshakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handshakes")
     }
 }
 

@@ -48,6 +48,8 @@ pub enum Shape {
     Size,
     /// An integer above zero, and no higher than this.
     Count(Option<u32>),
+    /// An integer above zero, or "auto".
+    Threads,
     /// So many calls in so much time.
     Rate,
     /// One of these words.
@@ -146,6 +148,7 @@ pub fn tables(registry: &Registry) -> Vec<Table> {
         table("lock", false, "What becomes of what differs from the lock", LOCK.to_vec()),
         table("journal", false, "One line of JSON for each call", JOURNAL.to_vec()),
         table("admin", false, "Health, metrics and the live page over HTTP", ADMIN.to_vec()),
+        table("serve", false, "How `toolbus serve` works", SERVE.to_vec()),
     ]
 }
 
@@ -488,6 +491,15 @@ const ADMIN: [DescribedKey; 8] = [
     )
     .default("true"),
 ];
+
+const SERVE: [DescribedKey; 1] = [DescribedKey::new(
+    "threads",
+    Shape::Threads,
+    "`toolbus serve`",
+    "On how many threads connections over HTTP are served; `auto`: as many as there are cores, at \
+     most 8",
+)
+.default("1")];
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,10 @@ pub mod looked;
 mod references;
 mod secrets;
 mod tables;
+#[cfg(not(feature = "unstable"))]
+mod threads;
+#[cfg(feature = "unstable")]
+pub mod threads;
 mod views;
 
 use std::path::{Path, PathBuf};
@@ -44,6 +48,7 @@ use crate::secrets::Secrets;
 
 pub use error::{ConfigError, Mistake, Problem};
 pub use key::{BadValue, Key, KeyKind, Needs, Values};
+pub use threads::ThreadCount;
 
 /// The whole config.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,6 +67,8 @@ pub struct Config {
     pub journal: Option<JournalConfig>,
     /// Health, metrics and the live page.
     pub admin: Option<Admin>,
+    /// On how many threads connections are served.
+    pub threads: ThreadCount,
     /// What is pinned of the backs. Reading a config reads no lock: that is for those who know
     /// where it lies.
     pub locking: Locking,

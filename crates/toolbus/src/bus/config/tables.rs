@@ -13,7 +13,7 @@ use super::error::{ConfigError, Problem};
 use super::key::{BadValue, Key, Values};
 use super::keys::{Entry, Fault, Faults, Keys, Source};
 use super::views::view;
-use super::{Admin, BackConfig, Config, FrontConfig, JournalConfig, references};
+use super::{Admin, BackConfig, Config, FrontConfig, JournalConfig, ThreadCount, references};
 use crate::address::{Address, Place, Purpose};
 use crate::bus::lock::{Locking, OnChange, OnNew, OnProgram, Rules};
 #[cfg(feature = "oauth")]
@@ -78,6 +78,7 @@ fn config(source: Source<'_>, table: &DeTable<'_>) -> Config {
         views_and_callers: references::in_order(source, table),
         journal: keys.take("journal", journal).flatten(),
         admin: keys.take("admin", admin).flatten(),
+        threads: keys.take("serve", serving).flatten().unwrap_or_default(),
         locking: keys.take("lock", locking).unwrap_or_default(),
         secrets: Secrets::default(),
     };
@@ -325,6 +326,21 @@ fn admin(entry: &Entry<'_>) -> Result<Option<Admin>, Fault> {
         let usual = if is_loopback(&listen.host) { PageMode::Look } else { PageMode::Off };
         Admin { listen, access, page: page.unwrap_or(usual), page_values }
     }))
+}
+
+/// `[serve]`: how `toolbus serve` works.
+fn serving(entry: &Entry<'_>) -> Result<Option<ThreadCount>, Fault> {
+    let mut keys = entry.keys()?;
+    let threads = keys.take("threads", |entry| {
+        let count = match (entry.value.as_str(), entry.integer()) {
+            (Some(text), _) if text == ThreadCount::AUTO => Some(ThreadCount::Auto),
+            (_, Some(count)) => usize::try_from(count).ok().and_then(ThreadCount::of),
+            _ => None,
+        };
+        count.ok_or_else(|| entry.wrong_type("\"auto\" or an integer from 1 to 64"))
+    });
+    keys.finish();
+    Ok(threads)
 }
 
 /// `[lock]`: what becomes of what differs from the lock.

@@ -141,6 +141,7 @@ mod http {
             #[cfg(feature = "tls")]
             tls: shown::of(address, &circumstances)?,
             passed: circumstances.socket,
+            threads: circumstances.threads,
             ..Options::default()
         };
         options.sessions_max = settings.sessions_max.unwrap_or(options.sessions_max);

@@ -100,6 +100,10 @@ fn of_shape(shape: Shape) -> Value {
         ]}),
         Shape::Count(None) => json!({"type": "integer", "minimum": 1}),
         Shape::Count(Some(most)) => json!({"type": "integer", "minimum": 1, "maximum": most}),
+        Shape::Threads => json!({"anyOf": [
+            {"const": "auto"},
+            {"type": "integer", "minimum": 1, "maximum": 64},
+        ]}),
         Shape::Rate => json!({"type": "string", "pattern": "^[0-9]+/[0-9][0-9.]*(ms|s|m)$"}),
         Shape::Choice(words) => json!({"enum": words}),
         Shape::Names => json!({"type": "object", "additionalProperties": {"type": "string"}}),

@@ -55,6 +55,7 @@ fn what_is_described_is_what_is_taken() {
         ("lock", one("lock")),
         ("journal", one("journal")),
         ("admin", one("admin")),
+        ("serve", one("serve")),
     ];
     for table in tables(&Registry::default()) {
         let (_, texts) = cases.iter().find(|(name, _)| *name == table.name).expect("a case each");

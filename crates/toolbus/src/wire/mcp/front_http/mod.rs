@@ -29,7 +29,7 @@ use crate::task::{LocalFuture, boxed};
 use crate::transport::http::{Limits, Server};
 #[cfg(feature = "tls")]
 use crate::transport::tls::ServerTls;
-use crate::transport::{Listener, PassedSocket, descriptors};
+use crate::transport::{Listener, PassedSocket, Threads, descriptors};
 
 pub use toolbus_proto::mcp::http::is_of_pair;
 
@@ -75,6 +75,8 @@ pub struct Options {
     pub about: Option<Rc<About>>,
     /// The socket to listen on, if it was opened for us.
     pub passed: Option<PassedSocket>,
+    /// Threads that may have connections, besides this one.
+    pub threads: Threads,
     /// By what we show ourselves; HTTP in clear without it.
     #[cfg(feature = "tls")]
     pub tls: Option<ServerTls>,
@@ -105,6 +107,7 @@ impl Default for Options {
             first_caller: 1,
             about: None,
             passed: None,
+            threads: Threads::default(),
             #[cfg(feature = "tls")]
             tls: None,
             #[cfg(feature = "tls")]
@@ -297,7 +300,7 @@ async fn serve_rooms(
     let shared = options.sharing.clone().map(|sharing| {
         shared::SharedSessions::new(sharing, entrance(options, rooms.admission()), rooms)
     });
-    let server = Server::start(listener, limits, move |exchange| {
+    let server = Server::start_on(&options.threads, listener, limits, move |exchange| {
         #[cfg(feature = "tls")]
         if let Some(shared) = &shared {
             return shared.welcome(exchange);

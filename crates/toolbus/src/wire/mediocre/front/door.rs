@@ -13,6 +13,8 @@ use crate::peer::access::{Access, Asks, Unprotected};
 #[cfg(feature = "tls")]
 use crate::peer::shown::{self, NothingToShow};
 use crate::task::{LocalFuture, boxed};
+#[cfg(feature = "http")]
+use crate::transport::Threads;
 use crate::transport::tcp::ListenError;
 #[cfg(feature = "tls")]
 use crate::transport::tls::ServerTls;
@@ -26,6 +28,8 @@ pub struct ListenAddress {
     asks: Asks,
     /// Opened for it already.
     passed: Option<PassedSocket>,
+    #[cfg(feature = "http")]
+    threads: Threads,
     #[cfg(feature = "tls")]
     tls: Option<ServerTls>,
 }
@@ -45,6 +49,9 @@ pub struct OpenListener {
     url: String,
     /// We have made its socket.
     is_ours: bool,
+    /// Which may have connections, over HTTP.
+    #[cfg(feature = "http")]
+    threads: Threads,
 }
 
 impl ListenAddress {
@@ -98,6 +105,8 @@ impl ListenAddress {
             access: access.clone(),
             asks,
             passed: circumstances.socket,
+            #[cfg(feature = "http")]
+            threads: circumstances.threads,
         })
     }
 
@@ -133,7 +142,14 @@ impl ListenAddress {
             }
             None => listener,
         };
-        Ok(OpenListener { listener, http, url, is_ours: self.passed.is_none() })
+        Ok(OpenListener {
+            listener,
+            http,
+            url,
+            is_ours: self.passed.is_none(),
+            #[cfg(feature = "http")]
+            threads: self.threads.clone(),
+        })
     }
 
     /// By what it shows itself, over TLS.
@@ -167,7 +183,8 @@ impl Mediocre {
                 None => self.listen(door.listener).await,
                 #[cfg(feature = "http")]
                 Some((path, admission)) => {
-                    self.listen_http(door.listener, &door.url, &path, admission).await;
+                    let url = (&*door.url, &*path);
+                    self.listen_http(&door.threads, door.listener, url, admission).await;
                 }
                 #[cfg(not(feature = "http"))]
                 Some(_) => {}

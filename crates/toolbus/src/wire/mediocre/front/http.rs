@@ -11,17 +11,17 @@ use crate::bus::SwappableRoute;
 use crate::chance::OsRandom;
 use crate::engine::front::Front;
 use crate::peer::rooms::{Guard, Room, Rooms};
-use crate::transport::Listener;
 use crate::transport::http::{Limits, Server};
+use crate::transport::{Listener, Threads};
 
 impl Mediocre {
-    /// Serves every caller that is let in by HTTP at `path`, until it is told to stop and the
-    /// last call is over.
+    /// Serves every caller that is let in by HTTP at this URL and its path, until it is told to stop
+    /// and the last call is over. These threads have connections, too.
     pub async fn listen_http(
         &self,
+        threads: &Threads,
         listener: Listener,
-        url: &str,
-        path: &str,
+        (url, path): (&str, &str),
         admission: Admission,
     ) {
         let settings = &self.settings;
@@ -50,7 +50,8 @@ impl Mediocre {
         };
         let rooms = Rc::new(Rooms::new(Admission { doors, ..admission }, guard, make));
         let welcomed = rooms.clone();
-        let server = Server::start(listener, limits, move |exchange| welcomed.welcome(exchange));
+        let welcome = move |exchange| welcomed.welcome(exchange);
+        let server = Server::start_on(threads, listener, limits, welcome);
         let following = Rc::downgrade(&rooms);
         self.guests.at_change(move |bus| {
             if let Some(rooms) = following.upgrade() {

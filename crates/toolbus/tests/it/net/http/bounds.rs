@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::net::TcpStream;
 use toolbus_engine::transport::http::{BodyError, Exchange, Limits, Response};
 
-use super::{OVER_ALL, Over, Raw, TIMEOUTS, Wire, ok, post, rest, running, take};
+use super::{HTTP1, OVER_ALL, Over, Raw, TIMEOUTS, Wire, ok, post, rest, running, take};
 use crate::net::{eventually, run, run_and_let_time_fly};
 
 /// Beginnings of requests that go no further.
@@ -81,42 +81,46 @@ fn who_reads_nothing_is_not_written_to_for_ever() {
 
 #[test]
 fn too_large_a_head_is_refused() {
-    run(async {
-        let wire = Wire::new(Over::Http1).await;
-        let mut stranger = wire.stranger().await;
-        let header = "x".repeat(100_000);
-        stranger.send(&format!("GET / HTTP/1.1\r\nx-large: {header}\r\n\r\n")).await;
-        let head = stranger.head().await;
-        assert!(head.starts_with("HTTP/1.1 431 "), "{head}");
-    });
+    for over in HTTP1 {
+        run(async {
+            let wire = Wire::new(over).await;
+            let mut stranger = wire.stranger().await;
+            let header = "x".repeat(100_000);
+            stranger.send(&format!("GET / HTTP/1.1\r\nx-large: {header}\r\n\r\n")).await;
+            let head = stranger.head().await;
+            assert!(head.starts_with("HTTP/1.1 431 "), "{head}");
+        });
+    }
 }
 
 #[test]
 fn more_connections_than_are_borne_wait_outside() {
-    run(async {
-        let limits =
-            Limits { connections_max: 2, silence: 2 * crate::PATIENCE, ..Limits::default() };
-        let mut wire = Wire::with(Over::Http1, limits).await;
-        let mut first = wire.stranger().await;
-        let mut second = wire.stranger().await;
-        let mut third = wire.stranger().await;
-        for stranger in [&mut first, &mut second, &mut third] {
-            stranger.send(ASK).await;
-        }
-        let mut inside = vec![wire.next().await, wire.next().await];
-        // A connected client may ask as often as it likes; the third is not even heard.
-        for _ in 0..50 {
-            inside.pop().unwrap().responder.respond(ok()).end();
-            second.head().await;
-            second.send(ASK).await;
-            inside.push(wire.next().await);
-        }
-        let from = |stranger: &Raw| stranger.0.get_ref().local_addr().unwrap().to_string();
-        assert!(!wire.peers.borrow().contains(&from(&third)));
-        // Until one of them leaves.
-        drop(first);
-        assert_eq!(wire.next().await.peer.to_string(), from(&third));
-    });
+    for over in HTTP1 {
+        run(async {
+            let limits =
+                Limits { connections_max: 2, silence: 2 * crate::PATIENCE, ..Limits::default() };
+            let mut wire = Wire::with(over, limits).await;
+            let mut first = wire.stranger().await;
+            let mut second = wire.stranger().await;
+            let mut third = wire.stranger().await;
+            for stranger in [&mut first, &mut second, &mut third] {
+                stranger.send(ASK).await;
+            }
+            let mut inside = vec![wire.next().await, wire.next().await];
+            // A connected client may ask as often as it likes; the third is not even heard.
+            for _ in 0..50 {
+                inside.pop().unwrap().responder.respond(ok()).end();
+                second.head().await;
+                second.send(ASK).await;
+                inside.push(wire.next().await);
+            }
+            let from = |stranger: &Raw| stranger.0.get_ref().local_addr().unwrap().to_string();
+            assert!(!wire.peers.borrow().contains(&from(&third)));
+            // Until one of them leaves.
+            drop(first);
+            assert_eq!(wire.next().await.peer.to_string(), from(&third));
+        });
+    }
 }
 
 const ASK: &str = "GET / HTTP/1.1\r\nhost: here\r\n\r\n";
@@ -217,14 +221,16 @@ fn patience_with_the_last_calls_ends() {
 
 #[test]
 fn dropping_the_server_ends_all_at_once() {
-    run(async {
-        let mut wire = Wire::new(Over::Http1).await;
-        let (sink, answer, exchange) = wire.call(post()).await;
-        sink.end();
-        drop(wire.server);
-        exchange.responder.gone().await;
-        // It is too late, and does no harm.
-        exchange.responder.respond_whole(Response::new(Bytes::from("late")));
-        assert!(answer.await.unwrap().is_err());
-    });
+    for over in HTTP1 {
+        run(async {
+            let mut wire = Wire::new(over).await;
+            let (sink, answer, exchange) = wire.call(post()).await;
+            sink.end();
+            drop(wire.server);
+            exchange.responder.gone().await;
+            // It is too late, and does no harm.
+            exchange.responder.respond_whole(Response::new(Bytes::from("late")));
+            assert!(answer.await.unwrap().is_err());
+        });
+    }
 }

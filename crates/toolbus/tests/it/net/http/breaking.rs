@@ -7,7 +7,9 @@ use expect_test::expect;
 use toolbus_engine::calls::Pressure;
 use toolbus_engine::transport::http::{BodyError, Exchange, Limits, Response, StatusCode};
 
-use super::{OVER_ALL, Over, TIMEOUTS, Wire, echo, ok, post, push, rest, running, take};
+use super::{
+    HTTP1, HTTP2, OVER_ALL, Over, TIMEOUTS, Wire, echo, ok, post, push, rest, running, take,
+};
 use crate::PATIENCE;
 use crate::net::{eventually, run, run_and_let_time_fly};
 
@@ -37,22 +39,24 @@ fn an_answer_that_breaks_off_is_no_good_end() {
 
 #[test]
 fn a_chunked_answer_that_breaks_off_has_no_last_chunk() {
-    run(async {
-        let mut wire = Wire::new(Over::Http1).await;
-        let mut stranger = wire.stranger().await;
-        stranger.send("GET / HTTP/1.1\r\nhost: here\r\n\r\n").await;
-        let sink = wire.next().await.responder.respond(ok());
-        let _ = sink.send(&Bytes::from("hello"));
-        sink.abort();
-        stranger.head().await;
-        assert_eq!(stranger.until_the_end().await, "5\r\nhello\r\n");
-    });
+    for over in HTTP1 {
+        run(async {
+            let mut wire = Wire::new(over).await;
+            let mut stranger = wire.stranger().await;
+            stranger.send("GET / HTTP/1.1\r\nhost: here\r\n\r\n").await;
+            let sink = wire.next().await.responder.respond(ok());
+            let _ = sink.send(&Bytes::from("hello"));
+            sink.abort();
+            stranger.head().await;
+            assert_eq!(stranger.until_the_end().await, "5\r\nhello\r\n");
+        });
+    }
 }
 
 /// Even if the other side has not yet begun to read what came before: it is waited for.
 #[test]
 fn a_slow_reader_gets_all_before_the_break() {
-    for over in [Over::Http1, Over::Http1InTls] {
+    for over in OVER_ALL.into_iter().filter(|over| over.here() != Over::Http2) {
         run(async {
             let mut wire = Wire::new(over).await;
             let (sink, answer, exchange) = wire.call(post()).await;
@@ -165,46 +169,54 @@ fn a_client_may_die_at_every_stage() {
 
 #[test]
 fn an_early_answer_leaves_the_connection_usable() {
-    run(async {
-        let mut wire = Wire::new(Over::Http1).await;
-        let mut stranger = wire.stranger().await;
-        for _ in 0..2 {
-            stranger.send("POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 100000\r\n\r\n").await;
-            let Exchange { responder, body, .. } = wire.next().await;
-            responder.respond_whole(Response::new(Bytes::from("early")));
-            drop(body);
-            // There before the body is.
-            expect![[r#"
+    for over in HTTP1 {
+        run(async {
+            let mut wire = Wire::new(over).await;
+            let mut stranger = wire.stranger().await;
+            for _ in 0..2 {
+                stranger
+                    .send("POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 100000\r\n\r\n")
+                    .await;
+                let Exchange { responder, body, .. } = wire.next().await;
+                responder.respond_whole(Response::new(Bytes::from("early")));
+                drop(body);
+                // There before the body is.
+                expect![[r#"
                 HTTP/1.1 200 OK
                 content-length: 5
             "#]]
-            .assert_eq(&stranger.head().await);
-            assert_eq!(stranger.exactly(5).await, "early");
-            stranger.send(&"x".repeat(100_000)).await;
-        }
-    });
+                .assert_eq(&stranger.head().await);
+                assert_eq!(stranger.exactly(5).await, "early");
+                stranger.send(&"x".repeat(100_000)).await;
+            }
+        });
+    }
 }
 
 /// A client that sends all it has before it reads must find the answer, and not a reset.
 #[test]
 fn an_early_answer_survives_too_large_a_body() {
-    run(async {
-        let limits = Limits { drain_bytes_max: 100_000, ..Limits::default() };
-        let mut wire = Wire::with(Over::Http1, limits).await;
-        let mut stranger = wire.stranger().await;
-        let sending = async {
-            stranger.send("POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 1000000\r\n\r\n").await;
-            stranger.send(&"x".repeat(1_000_000)).await;
-            stranger.until_the_end().await
-        };
-        let answering = async {
-            let Exchange { responder, .. } = wire.next().await;
-            let head = Response::builder().status(StatusCode::PAYLOAD_TOO_LARGE);
-            responder.respond_whole(head.body(Bytes::from("too much")).unwrap());
-        };
-        let (came, ()) = tokio::join!(sending, answering);
-        assert!(came.starts_with("HTTP/1.1 413 ") && came.ends_with("too much"), "{came}");
-    });
+    for over in HTTP1 {
+        run(async {
+            let limits = Limits { drain_bytes_max: 100_000, ..Limits::default() };
+            let mut wire = Wire::with(over, limits).await;
+            let mut stranger = wire.stranger().await;
+            let sending = async {
+                stranger
+                    .send("POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 1000000\r\n\r\n")
+                    .await;
+                stranger.send(&"x".repeat(1_000_000)).await;
+                stranger.until_the_end().await
+            };
+            let answering = async {
+                let Exchange { responder, .. } = wire.next().await;
+                let head = Response::builder().status(StatusCode::PAYLOAD_TOO_LARGE);
+                responder.respond_whole(head.body(Bytes::from("too much")).unwrap());
+            };
+            let (came, ()) = tokio::join!(sending, answering);
+            assert!(came.starts_with("HTTP/1.1 413 ") && came.ends_with("too much"), "{came}");
+        });
+    }
 }
 
 #[test]
@@ -224,78 +236,86 @@ fn a_body_that_never_comes_is_not_waited_for() {
 
 #[test]
 fn a_body_is_collected_up_to_its_limit() {
-    run(async {
-        let mut wire = Wire::new(Over::Http1).await;
-        for (bytes_max, is_taken) in [(99_999, false), (100_000, true)] {
-            let (sink, answer, exchange) = wire.call(post()).await;
-            for _ in 0..10 {
-                let _ = sink.send(&Bytes::from(vec![7; 10_000]));
+    for over in HTTP1 {
+        run(async {
+            let mut wire = Wire::new(over).await;
+            for (bytes_max, is_taken) in [(99_999, false), (100_000, true)] {
+                let (sink, answer, exchange) = wire.call(post()).await;
+                for _ in 0..10 {
+                    let _ = sink.send(&Bytes::from(vec![7; 10_000]));
+                }
+                sink.end();
+                let Exchange { mut body, responder, .. } = exchange;
+                let collected = body.collect(bytes_max, PATIENCE).await;
+                assert_eq!(collected.is_ok_and(|all| all == vec![7; 100_000]), is_taken);
+                drop(body);
+                responder.respond(ok()).end();
+                assert!(answer.await.unwrap().is_ok());
             }
-            sink.end();
-            let Exchange { mut body, responder, .. } = exchange;
-            let collected = body.collect(bytes_max, PATIENCE).await;
-            assert_eq!(collected.is_ok_and(|all| all == vec![7; 100_000]), is_taken);
-            drop(body);
-            responder.respond(ok()).end();
-            assert!(answer.await.unwrap().is_ok());
-        }
-    });
+        });
+    }
 }
 
 /// Our own client does not wait for a server that has answered before it has read all.
 #[test]
 fn our_client_answered_early_closes_the_connection() {
-    run(async {
-        let mut wire = Wire::new(Over::Http1).await;
-        for _ in 0..2 {
-            let (sink, answer, exchange) = wire.call(post()).await;
-            let Exchange { mut body, responder, .. } = exchange;
-            responder.respond_whole(Response::new(Bytes::from("early")));
-            let mut answer = answer.await.unwrap().unwrap().into_body();
-            assert_eq!(rest(&mut answer).await.0, b"early");
-            // The server sees the request cut, and the sink that the client reads no more.
-            assert!(body.next().await.is_err());
-            sink.gone().await;
-        }
-        assert_ne!(wire.peers.borrow()[0], wire.peers.borrow()[1]);
-    });
+    for over in HTTP1 {
+        run(async {
+            let mut wire = Wire::new(over).await;
+            for _ in 0..2 {
+                let (sink, answer, exchange) = wire.call(post()).await;
+                let Exchange { mut body, responder, .. } = exchange;
+                responder.respond_whole(Response::new(Bytes::from("early")));
+                let mut answer = answer.await.unwrap().unwrap().into_body();
+                assert_eq!(rest(&mut answer).await.0, b"early");
+                // The server sees the request cut, and the sink that the client reads no more.
+                assert!(body.next().await.is_err());
+                sink.gone().await;
+            }
+            assert_ne!(wire.peers.borrow()[0], wire.peers.borrow()[1]);
+        });
+    }
 }
 
 /// The server resets the stream of a request it did not read; the answer stands all the same.
 #[test]
 fn an_early_answer_over_http2_is_no_loss() {
-    run(async {
-        let mut wire = Wire::new(Over::Http2).await;
-        for _ in 0..3 {
-            let (sink, answer, exchange) = wire.call(post()).await;
-            let _ = sink.send(&Bytes::from(vec![0; 200_000]));
-            exchange.responder.respond_whole(Response::new(Bytes::from("early")));
-            drop(exchange.body);
-            let mut answer = answer.await.unwrap().unwrap().into_body();
-            let (came, end) = rest(&mut answer).await;
-            assert_eq!(came, b"early");
-            end.unwrap();
-            sink.gone().await;
-        }
-        wire.peers.borrow_mut().dedup();
-        assert_eq!(wire.peers.borrow().len(), 1);
-    });
+    for over in HTTP2 {
+        run(async {
+            let mut wire = Wire::new(over).await;
+            for _ in 0..3 {
+                let (sink, answer, exchange) = wire.call(post()).await;
+                let _ = sink.send(&Bytes::from(vec![0; 200_000]));
+                exchange.responder.respond_whole(Response::new(Bytes::from("early")));
+                drop(exchange.body);
+                let mut answer = answer.await.unwrap().unwrap().into_body();
+                let (came, end) = rest(&mut answer).await;
+                assert_eq!(came, b"early");
+                end.unwrap();
+                sink.gone().await;
+            }
+            wire.peers.borrow_mut().dedup();
+            assert_eq!(wire.peers.borrow().len(), 1);
+        });
+    }
 }
 
 #[test]
 fn a_handler_that_keeps_a_dead_body_keeps_no_connection() {
-    run(async {
-        let mut wire = Wire::new(Over::Http1).await;
-        let request = post().map(|()| Bytes::from(vec![0; 100_000]));
-        let answer = running(wire.client.ask(request, TIMEOUTS));
-        let exchange = wire.next().await;
-        answer.abort();
-        let peer = exchange.peer.to_string();
-        drop(exchange.responder);
-        let _kept = exchange.body;
-        drop(wire.server);
-        eventually("the connection is closed", || !is_connected(&peer)).await;
-    });
+    for over in HTTP1 {
+        run(async {
+            let mut wire = Wire::new(over).await;
+            let request = post().map(|()| Bytes::from(vec![0; 100_000]));
+            let answer = running(wire.client.ask(request, TIMEOUTS));
+            let exchange = wire.next().await;
+            answer.abort();
+            let peer = exchange.peer.to_string();
+            drop(exchange.responder);
+            let _kept = exchange.body;
+            drop(wire.server);
+            eventually("the connection is closed", || !is_connected(&peer)).await;
+        });
+    }
 }
 
 /// Is there an established connection from that port of this machine?

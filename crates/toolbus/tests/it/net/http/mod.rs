@@ -7,6 +7,7 @@ mod breaking;
 mod calling;
 mod load;
 mod talking;
+mod threads;
 mod tunnel;
 
 use std::cell::RefCell;
@@ -19,6 +20,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use toolbus_engine::calls::Pressure;
+use toolbus_engine::transport::Threads;
 use toolbus_engine::transport::http::{
     Answer, Body, BodyError, BodySink, CallError, Client, Exchange, Limits, Origin, Request,
     Response, Server, Timeouts,
@@ -37,9 +39,35 @@ enum Over {
     Http1,
     Http1InTls,
     Http2,
+    // The same on connections that another thread has.
+    Http1There,
+    Http1InTlsThere,
+    Http2There,
 }
 
-const OVER_ALL: [Over; 3] = [Over::Http1, Over::Http1InTls, Over::Http2];
+const OVER_ALL: [Over; 6] = [
+    Over::Http1,
+    Over::Http1InTls,
+    Over::Http2,
+    Over::Http1There,
+    Over::Http1InTlsThere,
+    Over::Http2There,
+];
+/// On this thread, and on another.
+const HTTP1: [Over; 2] = [Over::Http1, Over::Http1There];
+const HTTP2: [Over; 2] = [Over::Http2, Over::Http2There];
+
+impl Over {
+    /// The same on this thread.
+    fn here(self) -> Over {
+        match self {
+            Over::Http1There => Over::Http1,
+            Over::Http1InTlsThere => Over::Http1InTls,
+            Over::Http2There => Over::Http2,
+            here => here,
+        }
+    }
+}
 
 /// A server whose exchanges the test takes, and a client for it.
 struct Wire {
@@ -49,6 +77,7 @@ struct Wire {
     exchanges: mpsc::UnboundedReceiver<Exchange>,
     /// The ports that exchanges came from, in their order.
     peers: Rc<RefCell<Vec<String>>>,
+    _threads: Threads,
 }
 
 impl Wire {
@@ -61,15 +90,21 @@ impl Wire {
     }
 
     async fn of(over: Over, limits: Limits, files: &Certificates) -> Wire {
+        let threads = Threads::start(if over == over.here() { 0 } else { 2 }).unwrap();
+        threads.have_all();
+        Wire::on(over, &threads, limits, files).await
+    }
+
+    async fn on(over: Over, threads: &Threads, limits: Limits, files: &Certificates) -> Wire {
         let (listener, address) = listen().await;
-        let (listener, tls) = match over {
+        let (listener, tls) = match over.here() {
             Over::Http1 => (listener, None),
             // Without a word about what is inside, it is the older one.
             Over::Http1InTls => {
                 let server = files.server(Inside::Http);
                 (listener.with_tls(server), Some(files.client(Inside::Bytes)))
             }
-            Over::Http2 => {
+            _ => {
                 let server = files.server(Inside::Http);
                 (listener.with_tls(server), Some(files.client(Inside::Http)))
             }
@@ -77,14 +112,15 @@ impl Wire {
         let (given, exchanges) = mpsc::unbounded_channel();
         let peers = Rc::new(RefCell::new(Vec::new()));
         let seen = peers.clone();
-        let server = Server::start(listener, limits, move |exchange| {
+        let server = Server::start_on(threads, listener, limits, move |exchange| {
             seen.borrow_mut().push(exchange.peer.to_string());
             let _ = given.send(exchange);
         });
         let host = if tls.is_some() { "localhost" } else { "127.0.0.1" };
         let origin = Origin { host: host.into(), port: address.port(), tls };
         let client = Client::new(origin, 16, Duration::from_secs(60));
-        Wire { address, server, client, exchanges, peers }
+        let threads = threads.clone();
+        Wire { address, server, client, exchanges, peers, _threads: threads }
     }
 
     async fn next(&mut self) -> Exchange {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use expect_test::expect;
 use toolbus_engine::transport::http::{Exchange, Request, Response, StatusCode, Version};
 
-use super::{OVER_ALL, Over, TIMEOUTS, Wire, echo, ok, post, rest, running, take};
+use super::{HTTP1, OVER_ALL, Over, TIMEOUTS, Wire, echo, ok, post, rest, running, take};
 use crate::PATIENCE;
 use crate::net::run;
 
@@ -19,7 +19,7 @@ fn a_whole_request_gets_a_whole_answer() {
             assert_eq!(head.uri.path_and_query().unwrap(), "/rpc?a=b");
             assert_eq!(head.headers["x-key"], "1");
             let is_http2 = head.version == Version::HTTP_2;
-            assert_eq!(is_http2, over == Over::Http2, "{over:?}");
+            assert_eq!(is_http2, over.here() == Over::Http2, "{over:?}");
             assert_eq!(body.collect(1024, PATIENCE).await.unwrap(), "hi");
 
             let head = Response::builder().status(404).header("x-lock", "2");
@@ -57,30 +57,32 @@ fn both_sides_stream_at_the_same_time() {
 /// As an MCP server streams: one event at a time, each on its way before the next is known.
 #[test]
 fn events_arrive_one_by_one() {
-    run(async {
-        let mut wire = Wire::new(Over::Http1).await;
-        let mut stranger = wire.stranger().await;
-        stranger.send("GET /mcp HTTP/1.1\r\nhost: here\r\n\r\n").await;
-        let exchange = wire.next().await;
-        let head = Response::builder().header("content-type", "text/event-stream");
-        let sink = exchange.responder.respond(head.body(()).unwrap());
-        // The head does not wait for the first event.
-        expect![[r#"
+    for over in HTTP1 {
+        run(async {
+            let mut wire = Wire::new(over).await;
+            let mut stranger = wire.stranger().await;
+            stranger.send("GET /mcp HTTP/1.1\r\nhost: here\r\n\r\n").await;
+            let exchange = wire.next().await;
+            let head = Response::builder().header("content-type", "text/event-stream");
+            let sink = exchange.responder.respond(head.body(()).unwrap());
+            // The head does not wait for the first event.
+            expect![[r#"
             HTTP/1.1 200 OK
             content-type: text/event-stream
             transfer-encoding: chunked
         "#]]
-        .assert_eq(&stranger.head().await);
-        for event in ["data: 1\n\n", "data: 2\n\n"] {
-            let _ = sink.send(&Bytes::from(event));
-            assert_eq!(stranger.exactly(14).await, format!("9\r\n{event}\r\n"));
-        }
-        // What is ready together goes out together.
-        let _ = sink.send(&Bytes::from("data: 3\n\n"));
-        let _ = sink.send(&Bytes::from("data: 4\n\n"));
-        sink.end();
-        assert_eq!(stranger.exactly(29).await, "12\r\ndata: 3\n\ndata: 4\n\n\r\n0\r\n\r\n");
-    });
+            .assert_eq(&stranger.head().await);
+            for event in ["data: 1\n\n", "data: 2\n\n"] {
+                let _ = sink.send(&Bytes::from(event));
+                assert_eq!(stranger.exactly(14).await, format!("9\r\n{event}\r\n"));
+            }
+            // What is ready together goes out together.
+            let _ = sink.send(&Bytes::from("data: 3\n\n"));
+            let _ = sink.send(&Bytes::from("data: 4\n\n"));
+            sink.end();
+            assert_eq!(stranger.exactly(29).await, "12\r\ndata: 3\n\ndata: 4\n\n\r\n0\r\n\r\n");
+        });
+    }
 }
 
 #[test]
@@ -105,13 +107,15 @@ fn connections_are_used_again() {
 
 #[test]
 fn http2_is_known_by_its_first_bytes() {
-    run(async {
-        let wire = Wire::new(Over::Http1).await;
-        let mut stranger = wire.stranger().await;
-        // The preface and empty settings; settings are what comes back.
-        stranger.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0").await;
-        assert_eq!(stranger.exactly(9).await.as_bytes()[3], 4);
-    });
+    for over in HTTP1 {
+        run(async {
+            let wire = Wire::new(over).await;
+            let mut stranger = wire.stranger().await;
+            // The preface and empty settings; settings are what comes back.
+            stranger.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0").await;
+            assert_eq!(stranger.exactly(9).await.as_bytes()[3], 4);
+        });
+    }
 }
 
 #[test]
@@ -130,15 +134,17 @@ fn who_is_not_answered_gets_a_500() {
 
 #[test]
 fn an_empty_answer_has_no_body_to_wait_for() {
-    run(async {
-        let mut wire = Wire::new(Over::Http1).await;
-        let mut stranger = wire.stranger().await;
-        stranger.send("POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 0\r\n\r\n").await;
-        wire.next().await.responder.respond(ok()).end();
-        expect![[r#"
+    for over in HTTP1 {
+        run(async {
+            let mut wire = Wire::new(over).await;
+            let mut stranger = wire.stranger().await;
+            stranger.send("POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 0\r\n\r\n").await;
+            wire.next().await.responder.respond(ok()).end();
+            expect![[r#"
             HTTP/1.1 200 OK
             content-length: 0
         "#]]
-        .assert_eq(&stranger.head().await);
-    });
+            .assert_eq(&stranger.head().await);
+        });
+    }
 }
