@@ -555,9 +555,9 @@ impl Gate {
             return Ok(down);
         }
         // Mostly the caller uses the words of the back.
-        let own = member.address.kind();
-        let kind = said.and_then(|(wire, _)| match own.wire() == wire {
-            true => Some(own),
+        let usual = member.address.kind();
+        let kind = said.and_then(|(wire, _)| match usual.wire() == wire {
+            true => Some(usual),
             false => kind_of(wire),
         });
         let holding = kind.map(|kind| (self.held.clone(), kind));
