@@ -10,10 +10,11 @@ use toolbus_proto::tool::ToolName;
 
 use toolbus_engine::account::BYTES_IN_FLIGHT_MAX;
 
+use super::assembly::unused;
 use super::back::Back;
 use super::catalogue::Naming;
 use super::config::Config;
-use super::{Bus, BusHandle, Member, unused};
+use super::{Bus, BusHandle, Member};
 use crate::address::{Address, AddressError, Purpose};
 use crate::peer::open::open_one_of;
 use crate::peer::settings::Settings;

@@ -1,11 +1,16 @@
 use tokio::task::LocalSet;
+use toolbus_proto::channel::Down;
 use toolbus_proto::json::Json;
-use toolbus_proto::tool::Trace;
+use toolbus_proto::tool::{Call, FailureKind, Outcome, Trace};
 
+use super::back::Back;
+use super::config::Config;
 use super::*;
 use crate::bus::back::LocalFuture;
 use crate::engine::calls::Inbox;
+use crate::engine::calls::{ReplyTo, RunningCall};
 use crate::local::builtin::Builtin;
+use crate::peer::settings::Settings;
 
 fn on_bus<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -4,8 +4,11 @@
 //! true, `instances` makes one list of theirs, `talking` leads the calls.
 
 mod answer;
+mod gone;
+mod hearing;
 mod instances;
 mod listing;
+mod sending;
 mod talking;
 
 use std::cell::{Cell, RefCell};

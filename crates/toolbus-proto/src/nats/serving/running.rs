@@ -1,6 +1,6 @@
 //! One call that a node has under way: of a plain client, or of another toolbus.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -108,18 +108,3 @@ impl CallTalk {
         }
     }
 }
-
-/// Who asks.
-#[derive(Debug)]
-pub(super) struct Peer {
-    pub(super) caller: u64,
-    pub(super) calls: usize,
-    pub(super) heard: Instant,
-    /// When it was last told that we are there.
-    pub(super) told: Instant,
-    /// What it may send, in all its calls.
-    pub(super) given: u64,
-}
-
-/// A peer that is silent for so long is told that its calls go on.
-pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(5);

@@ -4,8 +4,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::running::{ALIVE_EVERY, CallIn, CallTalk, How, Wants};
-use super::{Server, answer, native, peer_of, timeout};
+use super::peers::peer_of;
+use super::requests::timeout;
+use super::running::{CallIn, CallTalk, How, Wants};
+use super::{Server, answer};
 use crate::channel::{AskId, Asked, Down, Ticket, Up};
 use crate::json::Json;
 use crate::nats::flow::{self, Item, Mark, Receiver, Sender, WholeItem};
@@ -13,7 +15,7 @@ use crate::nats::headers::{Block, Headers};
 use crate::nats::protocol::{Message, put_pub};
 use crate::nats::service::NodeIdentity;
 use crate::nats::subject::SESSIONS;
-use crate::nats::{HOPS_MAX, subject, translate};
+use crate::nats::{HOPS_MAX, WIRE, subject, translate};
 use crate::tool::{Call, Failure, FailureKind, Outcome, ToolName, Wire};
 
 /// What is given out to one peer, and on the connection, before windows become small.
@@ -407,45 +409,6 @@ impl Server {
         talk.give_back();
         self.stirred.insert(ticket);
     }
-
-    /// Tells those who were silent that their calls go on: if nobody is there, the server says so.
-    pub(super) fn look_at_peers(&mut self, now: Instant) {
-        let mut oldest: std::collections::HashMap<String, Ticket> =
-            std::collections::HashMap::new();
-        for (ticket, running) in &self.calls {
-            if let How::Toolbus(_) = running.how {
-                let known = oldest.entry(running.peer.clone()).or_insert(*ticket);
-                *known = (*known).min(*ticket);
-            }
-        }
-        for (name, ticket) in oldest {
-            let Some(peer) = self.peers.get_mut(&name) else { continue };
-            if now < peer.heard.max(peer.told) + ALIVE_EVERY {
-                continue;
-            }
-            peer.told = now;
-            if let Some(CallIn { how: How::Toolbus(talk), .. }) = self.calls.get_mut(&ticket) {
-                talk.sender.push_urgent(Item::new("alive", Bytes::new()));
-                self.stirred.insert(ticket);
-            }
-        }
-        self.next_look = (!self.calls.is_empty()).then(|| now + ALIVE_EVERY / 5);
-    }
-
-    fn peer_is_gone(&mut self, peer: &str) {
-        let of_peer = self.calls.iter().filter(|(_, running)| running.peer == peer);
-        let mut gone: Vec<Ticket> = of_peer.map(|(ticket, _)| *ticket).collect();
-        gone.sort_unstable();
-        for ticket in gone {
-            if let Some(CallIn { how: How::Toolbus(talk), .. }) = self.calls.get(&ticket) {
-                let runs = talk.has_started && !talk.is_done;
-                self.leave(ticket);
-                if runs {
-                    self.ups.push_back((ticket, Asked::Up(Up::Cancel(None))));
-                }
-            }
-        }
-    }
 }
 
 /// The last message of a call.
@@ -474,4 +437,9 @@ fn last(result: Result<Outcome, Failure>, native: Option<Wire>) -> Item {
 
 fn failed(failure: &Failure) -> Item {
     Item::new("fail", Json::of(&translate::says(failure)).as_bytes().clone())
+}
+
+/// Whether the results of this wire may pass as they are.
+fn native(name: &str, wires: &[Wire]) -> Option<Wire> {
+    wires.iter().copied().find(|wire| wire.name() == name && *wire != WIRE)
 }

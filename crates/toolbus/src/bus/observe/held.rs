@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::Held;
+use super::observed::Held;
 use crate::task::spawn_local;
 
 thread_local! {

@@ -1,8 +1,11 @@
 //! What an observer hears of each call, whatever ends it.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use expect_test::{Expect, expect};
 use tokio::task::LocalSet;
-use toolbus_proto::tool::Part;
+use toolbus_proto::tool::{Call, Part};
 
 use super::*;
 use crate::address::Address;
