@@ -246,12 +246,12 @@ fn others_are_told_what_to_do() {
 #[test]
 fn a_front_on_this_machine_offers_it_too() {
     let Some(world) = world(&[]) else { return };
-    let text = format!(
+    let config = format!(
         "[back.x]\nconnect = \"{}\"\n[back.x.oauth]\nask = true\n[back.try]\nconnect = \"builtin:\"\n\
          [front.web]\nserve = \"mcp+http://127.0.0.1:0/mcp\"\n",
         world.url
     );
-    world.scratch.file_with("toolbus.toml", &text);
+    world.scratch.file_with("toolbus.toml", &config);
     let server = Server::run(world.command(&["serve"]), 1);
     let call = |more: &str| {
         let params = format!(
