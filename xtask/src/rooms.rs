@@ -32,7 +32,7 @@ const NEEDED: [&str; 3] = ["back", "kind", "mod"];
 /// What one wire alone has.
 const OWN: [(&str, &[&str]); 7] = [
     ("godex", &["child", "exec"]),
-    ("mcp", &["eras", "opening", "own_states", "processes", "sessions", "several"]),
+    ("mcp", &["eras", "offers", "opening", "own_states", "processes", "sessions", "several"]),
     ("mediocre", &["reach"]),
     ("nats", &["numbers", "reach", "sessions", "trusted"]),
     ("oracle", &["blocking", "shell"]),

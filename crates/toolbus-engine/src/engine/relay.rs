@@ -15,7 +15,7 @@ use super::calls::{
     Answerer, Asker, BYTES_WAITING_MAX, ITEMS_WAITING_MAX, Pressure, ReplyTo, RunningCall,
 };
 use super::drive::until;
-use super::waiting::Place;
+use super::waiting::InLine;
 use crate::task::spawn_local;
 
 /// One call on its way.
@@ -54,7 +54,7 @@ impl Relay {
     }
 
     /// While it waits, it is counted there.
-    pub(super) fn take_place(&self, place: Place) {
+    pub(super) fn take_place(&self, place: InLine) {
         if let RelayState::Waiting(call, ..) = &*self.stage.borrow() {
             place.weigh(call.weight());
             *self.place.borrow_mut() = Some(place);

@@ -23,7 +23,7 @@ pub struct WaitingCalls {
 }
 
 /// The place of a call among them, until it is left.
-pub(super) struct Place {
+pub(super) struct InLine {
     calls: Rc<WaitingCalls>,
     number: u64,
     charge: Charge,
@@ -52,7 +52,7 @@ impl WaitingCalls {
         self.next.set(number + 1);
         self.calls.borrow_mut().insert(number, Rc::downgrade(&relay));
         let charge = Charge::on(&self.account);
-        relay.take_place(Place { calls: self.clone(), number, charge });
+        relay.take_place(InLine { calls: self.clone(), number, charge });
         relay
     }
 }
@@ -64,14 +64,14 @@ impl CutOff for WaitingCalls {
     }
 }
 
-impl Place {
+impl InLine {
     /// So much is kept of the call. However small, it is not free.
     pub(super) fn weigh(&self, bytes: usize) {
         self.charge.set_unread_at_least(bytes + size_of::<Relay>() + size_of::<Call>());
     }
 }
 
-impl Drop for Place {
+impl Drop for InLine {
     fn drop(&mut self) {
         self.calls.calls.borrow_mut().remove(&self.number);
     }

@@ -91,7 +91,7 @@ pub const KEYS: &[Key] = &[
         "ask",
         KeyKind::Bool,
         SIGN_IN,
-        "Offer the URL to MCP clients on this machine who can open one when a call needs a sign-in",
+        "Offer the URL to clients on this machine who can open one when a call needs a sign-in",
     )
     .default("false"),
 ];

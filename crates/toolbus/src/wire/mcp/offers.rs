@@ -39,19 +39,19 @@ pub(super) struct SignInOffers {
     this: Weak<SignInOffers>,
     route: Rc<dyn Route>,
     /// What legacy clients take, and where they are told that something is over.
-    sessions: RefCell<HashMap<CallerId, Session>>,
+    sessions: RefCell<HashMap<CallerId, LegacySession>>,
     /// By the tokens that modern clients call again with.
-    held: RefCell<HashMap<String, Held>>,
+    held: RefCell<HashMap<String, HeldCall>>,
     asked: Cell<u64>,
 }
 
-struct Session {
+struct LegacySession {
     declared: Option<Json>,
     down: ReplyTo,
 }
 
 /// A call whose client was told to come again.
-struct Held {
+struct HeldCall {
     offered: Offered,
     call: Call,
     sign_in: Rc<OfferedSignIn>,
@@ -74,7 +74,7 @@ impl SignInOffers {
     /// Begins a session, and forgets it at its end.
     fn start_session(&self, call: Call, down: ReplyTo) -> RunningCall {
         let caller = call.caller;
-        let session = Session { declared: declared(&call), down: down.clone() };
+        let session = LegacySession { declared: declared(&call), down: down.clone() };
         self.sessions.borrow_mut().insert(caller, session);
         let relay = Relay::new(call, down);
         let this = self.this.clone();
@@ -88,7 +88,7 @@ impl SignInOffers {
     }
 
     /// A modern client calls again with a token of ours.
-    fn resume(&self, token: &str, held: Held, call: Call, down: ReplyTo) -> RunningCall {
+    fn resume(&self, token: &str, held: HeldCall, call: Call, down: ReplyTo) -> RunningCall {
         let refused = |failure: Failure| {
             let _ = down.send(Down::Done(Err(failure)));
             RunningCall::ended()
@@ -105,7 +105,7 @@ impl SignInOffers {
             }
             Ok(Consent::Refused) => refused(held.failure),
             Ok(Consent::Given) => {
-                let Held { call: first, sign_in, failure, .. } = held;
+                let HeldCall { call: first, sign_in, failure, .. } = held;
                 let again = Call { what: first.what, request: first.request, ..call };
                 let offering = Offering::new(self, again, down);
                 offering.clone().wait(sign_in, failure);
@@ -115,7 +115,7 @@ impl SignInOffers {
     }
 
     /// Keeps a call, and gives the result by which its client comes again.
-    fn hold(&self, held: Held) -> bytes::Bytes {
+    fn hold(&self, held: HeldCall) -> bytes::Bytes {
         let token = unguessable();
         let result = held.offer.result(&token);
         self.held.borrow_mut().insert(token, held);
@@ -123,7 +123,7 @@ impl SignInOffers {
     }
 
     /// The held call that this one goes on with.
-    fn taken(&self, call: &Call) -> Option<(String, Held)> {
+    fn taken(&self, call: &Call) -> Option<(String, HeldCall)> {
         let mut held = self.held.borrow_mut();
         let now = Instant::now();
         held.retain(|_, held| now < held.until);
@@ -270,7 +270,7 @@ impl Offering {
             if HELD_MAX <= offers.held.borrow().len() {
                 return self.finish(Err(failure));
             }
-            let held = Held {
+            let held = HeldCall {
                 offered: Offered::of(&self.call),
                 call: self.call.clone(),
                 sign_in,
