@@ -28,7 +28,7 @@ pub struct Relay {
     /// Called once, when the call is over or its caller wants no more.
     at_end: RefCell<Option<Box<dyn FnOnce()>>>,
     /// Where it waits, if it is counted there.
-    place: RefCell<Option<Place>>,
+    place: RefCell<Option<InLine>>,
 }
 
 enum RelayState {
