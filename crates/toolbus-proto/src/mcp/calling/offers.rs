@@ -11,7 +11,7 @@ use super::{asks, era_of, params_of};
 use crate::json::{Json, Kind, edit};
 use crate::jsonrpc::kind;
 use crate::mcp::translate::input_required;
-use crate::mcp::wire::{Era, INVALID_PARAMS, Meta, Refusal, put_member, quoted};
+use crate::mcp::wire::{ERROR_KEY, Era, INVALID_PARAMS, Meta, Refusal, put_member, quoted};
 use crate::tool::{Call, Failure, What};
 
 /// The one question of a call has this key.
@@ -112,7 +112,20 @@ impl Offered {
 
     /// A call that comes with our token: what its user has said, or what is wrong with it.
     pub fn resumed_by(&self, call: &Call) -> Result<Consent, Failure> {
-        let invalid = |message: &str| refused(&Refusal::new(INVALID_PARAMS, message.to_owned()));
+        let invalid = |message: &str| {
+            let mut failure = refused(&Refusal::new(INVALID_PARAMS, message.to_owned()));
+            // The error of a tool is told by the hub as it is only in this form.
+            let told = match (&call.what, &failure.detail) {
+                (What::Tool { .. }, Some(error)) => {
+                    Some(format!("{{\"{ERROR_KEY}\":{}}}", error.as_str()))
+                }
+                _ => None,
+            };
+            if let Some(told) = told {
+                failure.detail = Some(Json::from_trusted(told));
+            }
+            failure
+        };
         let other = Offered::of(call);
         if !self.0.is_same(&other.0) {
             return Err(invalid("unknown requestState"));
