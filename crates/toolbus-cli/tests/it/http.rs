@@ -21,6 +21,13 @@ impl Request {
         Request { stream }
     }
 
+    /// The kernel keeps little for it that is not read yet; else it may keep dozens of megabytes.
+    pub(crate) fn with_little_room(self) -> Request {
+        rustix::net::sockopt::set_socket_recv_buffer_size(&self.stream, 64 << 10)
+            .expect("a socket has a buffer");
+        self
+    }
+
     pub(crate) fn say(mut self, text: &str) -> Request {
         self.stream.write_all(text.as_bytes()).expect("it is there");
         self

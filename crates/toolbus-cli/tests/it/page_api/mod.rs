@@ -140,7 +140,7 @@ impl Shown {
         let own = self.own_fields();
         let head = format!("GET /api/events{query} HTTP/1.1\r\n{own}{fields}\r\n");
         Viewing {
-            request: Request::connect(&self.url).say(&head),
+            request: Request::connect(&self.url).with_little_room().say(&head),
             raw: Vec::new(),
             is_head_over: false,
             heard: Vec::new(),

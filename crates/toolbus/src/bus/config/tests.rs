@@ -629,6 +629,9 @@ fn every_key_is_read() {
                     page_values: true,
                 },
             ),
+            threads: Count(
+                1,
+            ),
             locking: Locking {
                 rules: Rules {
                     changed: Refuse,
@@ -671,7 +674,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
         ],
         expect![[r#"
             line 1: there is no key `bakc`; did you mean `back`?
-            line 3: there is no key `foo`; it can be back, front, view, caller, journal, admin, lock, serve
+            line 3: there is no key `foo`; it can be back, front, view, caller, journal, admin, serve, lock
             line 3: there is no key `back.x.timout`; did you mean `timeout`?
             line 3: there is no key `back.x.zzz`; it can be connect, allow, lock, rate, in_flight, pin, timeout, start_timeout, stop_timeout, restart, idle_stop
             line 3: there is no key `back.x.function`; did you mean `functions`?
